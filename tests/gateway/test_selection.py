@@ -27,18 +27,18 @@ def chosen(servers: Any, headers: Any = None, **options: Any) -> list[tuple[str,
 
 @pytest.mark.system("O30")
 @pytest.mark.parametrize("field", [None, "", "  ", "[]"])
-def test_empty_server_list_is_valid(field: str | None) -> None:
+def test_empty_server_list_is_valid(field):
     assert read_servers(field, None) == ()
 
 
 @pytest.mark.system("O30")
-def test_first_of_two_entries_with_one_url_is_used() -> None:
+def test_first_of_two_entries_with_one_url_is_used():
     twice = [B, {"url": A, "name": "first"}, {"url": A, "name": "second"}, A]
     assert chosen(twice) == [("first", A), ("b-example", B)]
 
 
 @pytest.mark.system("O21", "O42")
-def test_servers_are_sorted_by_url() -> None:
+def test_servers_are_sorted_by_url():
     urls = [A, B, "https://b.example/other"]
     assert len({tuple(chosen(list(some))) for some in permutations(urls)}) == 1
 
@@ -68,7 +68,7 @@ def test_servers_are_sorted_by_url() -> None:
         ('["/relative"]', "X-MCP-Servers: "),
     ],
 )
-def test_invalid_server_list_error_names_the_field(servers: str, what: str) -> None:
+def test_invalid_server_list_error_names_the_field(servers, what):
     with pytest.raises(ValueError, match="X-MCP-Servers") as caught:
         read_servers(servers, None)
     assert str(caught.value).startswith(what)
@@ -91,9 +91,7 @@ def test_invalid_server_list_error_names_the_field(servers: str, what: str) -> N
         (json.dumps({A: {"X": "secret\n"}}), f"X-MCP-Headers['{A}']: the value of 'X'"),
     ],
 )
-def test_invalid_headers_error_names_the_field_without_values(
-    headers: str, what: str
-) -> None:
+def test_invalid_headers_error_names_the_field_without_values(headers, what):
     with pytest.raises(ValueError, match="X-MCP-Headers") as caught:
         read_servers(json.dumps([A]), headers)
     assert str(caught.value).startswith(what)
@@ -101,7 +99,7 @@ def test_invalid_headers_error_names_the_field_without_values(
 
 
 @pytest.mark.system("O31", "O32")
-def test_each_url_gets_only_its_own_headers() -> None:
+def test_each_url_gets_only_its_own_headers():
     headers = {
         A: {"Authorization": "Bearer a", "Mcp-Session-Id": "old", "X-Run": "1"},
         "https://elsewhere.example": {"X": "y"},
@@ -118,7 +116,7 @@ def test_each_url_gets_only_its_own_headers() -> None:
     "host",
     ["127.0.0.1", "localhost", "10.0.0.1", "[::1]", "169.254.169.254", "0x7f.1", "0"],
 )
-def test_private_hosts_are_refused_unless_allowed(host: str) -> None:
+def test_private_hosts_are_refused_unless_allowed(host):
     url = f"http://{host}/mcp"
     with pytest.raises(ValueError, match="is not public"):
         read_servers(json.dumps([url]), None)
@@ -152,13 +150,11 @@ def test_private_hosts_are_refused_unless_allowed(host: str) -> None:
         ),
     ],
 )
-def test_server_names_consist_of_host_path_and_number(
-    urls: list[str], names: list[str]
-) -> None:
+def test_server_names_consist_of_host_path_and_number(urls, names):
     assert name_servers([(parse_url(url), None) for url in urls]) == names
 
 
-def test_given_name_is_kept_and_a_derived_name_gets_a_number() -> None:
+def test_given_name_is_kept_and_a_derived_name_gets_a_number():
     servers = [
         (parse_url("https://a.example/"), None),
         (parse_url("https://b.example/"), "a-example"),
@@ -173,18 +169,18 @@ def test_given_name_is_kept_and_a_derived_name_gets_a_number() -> None:
     "name",
     ["Authorization", "cookie", "HOST", "Mcp-Session-Id", "mcp-param-x", "", "a b", 1],
 )
-def test_sensitive_or_invalid_header_names_are_refused(name: Any) -> None:
+def test_sensitive_or_invalid_header_names_are_refused(name):
     with pytest.raises(ValueError, match=r"never forwarded|cannot be a header"):
         check_header_names([name])
 
 
-def test_single_string_of_header_names_is_refused() -> None:
+def test_single_string_of_header_names_is_refused():
     with pytest.raises(ValueError, match="collection"):
         check_header_names("x-run")
 
 
 @pytest.mark.system("O27")
-def test_only_named_headers_are_picked() -> None:
+def test_only_named_headers_are_picked():
     names = check_header_names(["X-Run", "x-run", "Traceparent"])
     assert names == ("x-run", "traceparent")
     fields = {"x-run": "1", "x-other": "2"}

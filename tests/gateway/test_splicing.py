@@ -49,8 +49,8 @@ RESULT = {"content": [text("original")], "isError": False}
     ],
 )
 def test_rows_are_inserted_in_order_between_opening_and_closing_tags(
-    rows: Any, style: str, expected: Any
-) -> None:
+    rows, style, expected
+):
     spliced = splice(RESULT, PendingBatch(TOKEN, rows), style=style)
     assert spliced["content"] == [
         text(opening(TOKEN)),
@@ -63,7 +63,7 @@ def test_rows_are_inserted_in_order_between_opening_and_closing_tags(
 
 @pytest.mark.system("O05")
 @pytest.mark.parametrize("rows", [[], [[]], [[], []]])
-def test_batch_without_blocks_leaves_the_result_unchanged(rows: Any) -> None:
+def test_batch_without_blocks_leaves_the_result_unchanged(rows):
     assert splice(RESULT, PendingBatch(TOKEN, rows)) == RESULT
 
 
@@ -72,9 +72,7 @@ def test_batch_without_blocks_leaves_the_result_unchanged(rows: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "count"), [([[text("a")]], 1), ([[text("a")], [], [text("b")]], 2)]
 )
-def test_meta_entry_has_the_token_and_the_count_without_separators(
-    rows: Any, count: int, style: str
-) -> None:
+def test_meta_entry_has_the_token_and_the_count_without_separators(rows, count, style):
     result = {**RESULT, "_meta": {"kept": 1}}
     spliced = splice(result, PendingBatch(TOKEN, rows), style=style)
     assert spliced["_meta"] == {
@@ -95,7 +93,7 @@ def test_meta_entry_has_the_token_and_the_count_without_separators(
         {"_meta": {NOTIFICATIONS: {"token": 7}}},
     ],
 )
-def test_result_without_a_meta_entry_has_no_token(result: Any) -> None:
+def test_result_without_a_meta_entry_has_no_token(result):
     assert token_of(result) is None
 
 
@@ -116,19 +114,19 @@ def test_result_without_a_meta_entry_has_no_token(result: Any) -> None:
         pytest.param(opening(TOKEN, "other"), [], id="another-tag"),
     ],
 )
-def test_tokens_in_a_text_are_found_in_order(given: str, tokens: list[str]) -> None:
+def test_tokens_in_a_text_are_found_in_order(given, tokens):
     assert tokens_in(given) == tokens
 
 
 @pytest.mark.system("O07")
-def test_custom_tag_is_used_to_splice_and_to_find_tokens() -> None:
+def test_custom_tag_is_used_to_splice_and_to_find_tokens():
     batch = PendingBatch(TOKEN, [[text("a")]])
     spliced = splice(RESULT, batch, tag=check_tag("news"))
     assert tokens_in(spliced["content"][0]["text"], "news") == [TOKEN]
 
 
 @pytest.mark.parametrize("tag", ["", "A", "a b", "-a", 1, None, "<a"])
-def test_invalid_tag_is_refused(tag: Any) -> None:
+def test_invalid_tag_is_refused(tag):
     with pytest.raises(ValueError, match="a tag must be"):
         check_tag(tag)
 
@@ -144,7 +142,5 @@ def test_invalid_tag_is_refused(tag: Any) -> None:
         ({"content": None}, False),
     ],
 )
-def test_only_a_complete_result_with_content_can_be_spliced(
-    result: Any, *, can: bool
-) -> None:
+def test_only_a_complete_result_with_content_can_be_spliced(result, can):
     assert can_splice(result) is can

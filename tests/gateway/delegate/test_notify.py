@@ -30,7 +30,7 @@ def an_app(**options: Any) -> tuple[QueueDelegate, httpx.AsyncClient]:
     return delegate, client
 
 
-async def test_posted_row_is_queued_and_can_be_fetched_once() -> None:
+async def test_posted_row_is_queued_and_can_be_fetched_once():
     _, client = an_app()
     async with client:
         assert (await client.get("/notify/queued")).json() is False
@@ -56,8 +56,8 @@ async def test_posted_row_is_queued_and_can_be_fetched_once() -> None:
     ],
 )
 async def test_invalid_request_is_answered_with_an_error(
-    *, verb: str, path: str, content: bytes, headers: Any, status: int, code: int
-) -> None:
+    *, verb, path, content, headers, status, code
+):
     _, client = an_app(limits=Limits(body=64))
     async with client:
         response = await client.request(verb, path, content=content, headers=headers)
@@ -65,14 +65,14 @@ async def test_invalid_request_is_answered_with_an_error(
         assert response.json()["error"]["code"] == code
 
 
-async def test_rows_over_the_limit_are_answered_429() -> None:
+async def test_rows_over_the_limit_are_answered_429():
     _, client = an_app()
     async with client:
         found = [(await client.post("/notify", json=ROW)).status_code for _ in range(3)]
         assert found == [202, 202, 429]
 
 
-async def test_request_without_an_agent_id_is_answered_404() -> None:
+async def test_request_without_an_agent_id_is_answered_404():
     _, client = an_app()
     async with client:
         del client.headers["x-agent-id"]
@@ -81,12 +81,12 @@ async def test_request_without_an_agent_id_is_answered_404() -> None:
         assert (await client.post("/notify", json=ROW)).status_code == 404
 
 
-def test_short_token_is_refused() -> None:
+def test_short_token_is_refused():
     with pytest.raises(ValueError, match="16 characters"):
         NotifyApp(QueueDelegate(), token="short")
 
 
-async def test_notify_app_refuses_websockets() -> None:
+async def test_notify_app_refuses_websockets():
     app = NotifyApp(QueueDelegate(), token=TOKEN)
     unused: Any = None
     with pytest.raises(RuntimeError, match="websocket"):

@@ -26,7 +26,7 @@ async def rows(delegate: QueueDelegate, **headers: str) -> list[list[str]]:
 
 
 @pytest.mark.system("O08", "O09")
-async def test_read_rows_are_not_repeated_while_confirmation_is_pending() -> None:
+async def test_read_rows_are_not_repeated_while_confirmation_is_pending():
     delegate = QueueDelegate()
     delegate.register("ann")
     assert delegate.notify("ann", text("a"), text("b"))
@@ -45,7 +45,7 @@ async def test_read_rows_are_not_repeated_while_confirmation_is_pending() -> Non
 
 @pytest.mark.system("O08", "O09")
 @pytest.mark.parametrize("ends", [True, False])
-async def test_unconfirmed_rows_are_delivered_in_the_next_run(ends: Any) -> None:
+async def test_unconfirmed_rows_are_delivered_in_the_next_run(ends):
     delegate = QueueDelegate()
     delegate.register("ann")
     delegate.notify("ann", text("a"))
@@ -59,7 +59,7 @@ async def test_unconfirmed_rows_are_delivered_in_the_next_run(ends: Any) -> None
 
 
 @pytest.mark.system("O09")
-async def test_agents_are_identified_by_a_case_insensitive_header() -> None:
+async def test_agents_are_identified_by_a_case_insensitive_header():
     delegate = QueueDelegate(header="X-ROLE")
     for agent in ("ann", "bob"):
         delegate.register(agent)
@@ -71,7 +71,7 @@ async def test_agents_are_identified_by_a_case_insensitive_header() -> None:
 
 
 @pytest.mark.system("O09")
-async def test_confirmed_blocks_of_a_backend_are_left_out() -> None:
+async def test_confirmed_blocks_of_a_backend_are_left_out():
     async def backend(agent: str) -> Any:
         assert agent == "ann"
         return [[(1, text("a")), (2, text("b"))], [(3, text("c"))]]
@@ -88,9 +88,7 @@ async def test_confirmed_blocks_of_a_backend_are_left_out() -> None:
 
 
 @pytest.mark.system("O09")
-async def test_failing_or_slow_backend_adds_no_rows(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_failing_or_slow_backend_adds_no_rows(caplog):
     async def failing(_: str) -> Any:
         raise OSError("gone")
 
@@ -106,7 +104,7 @@ async def test_failing_or_slow_backend_adds_no_rows(
     assert "the backend of the delegate failed" in caplog.text
 
 
-async def test_rows_for_an_unregistered_agent_are_not_kept() -> None:
+async def test_rows_for_an_unregistered_agent_are_not_kept():
     delegate = QueueDelegate()
     assert not delegate.notify("ann", text("a"))
     assert delegate.drain("ann") is None
@@ -118,9 +116,7 @@ async def test_rows_for_an_unregistered_agent_are_not_kept() -> None:
 
 
 @pytest.mark.system("L-O7")
-async def test_confirmations_agents_and_rows_are_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_confirmations_agents_and_rows_are_bounded(monkeypatch):
     monkeypatch.setattr(queue_module, "MAX_CONFIRMED", 2)
     delegate = QueueDelegate(max_rows=1, max_agents=1)
     delegate.register("ann", confirmed=["x", "y", "z"])
@@ -133,7 +129,7 @@ async def test_confirmations_agents_and_rows_are_bounded(
         delegate.notify("ann", text("b"))
 
 
-async def test_notify_refuses_values_that_are_not_json() -> None:
+async def test_notify_refuses_values_that_are_not_json():
     delegate = QueueDelegate()
     delegate.register("ann")
     with pytest.raises(LocalProtocolError):
@@ -142,7 +138,7 @@ async def test_notify_refuses_values_that_are_not_json() -> None:
     assert not delegate.is_waiting("ann")
 
 
-async def test_drained_rows_are_not_delivered_again() -> None:
+async def test_drained_rows_are_not_delivered_again():
     delegate = QueueDelegate()
     delegate.register("ann")
     delegate.notify("ann", text("a"))
@@ -153,7 +149,7 @@ async def test_drained_rows_are_not_delivered_again() -> None:
 
 
 @pytest.mark.system("O01", "O08")
-async def test_rows_are_delivered_through_the_gateway_by_agent_header() -> None:
+async def test_rows_are_delivered_through_the_gateway_by_agent_header():
     delegate = QueueDelegate()
     delegate.register("ann")
     delegate.notify("ann", text("build is green"))
@@ -171,7 +167,7 @@ async def test_rows_are_delivered_through_the_gateway_by_agent_header() -> None:
         assert "x-agent-id" not in world.a.seen[-1].headers
 
 
-async def test_delegate_gets_no_credentials() -> None:
+async def test_delegate_gets_no_credentials():
     seen: dict[str, str] = {}
 
     class Looking:

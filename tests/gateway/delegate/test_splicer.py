@@ -80,7 +80,7 @@ ERAS = pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
 
 @pytest.mark.system("O02")
 @ERAS
-async def test_result_without_a_delegate_is_unchanged(mode: str) -> None:
+async def test_result_without_a_delegate_is_unchanged(mode):
     async with a_client(None, mode) as client:
         result = await client.call_tool("s_echo", {"words": "hi"})
         assert texts(result) == ["hi"]
@@ -89,7 +89,7 @@ async def test_result_without_a_delegate_is_unchanged(mode: str) -> None:
 
 @pytest.mark.system("O01", "O05")
 @pytest.mark.parametrize("rows", [None, [], [[]]])
-async def test_result_without_pending_rows_is_unchanged(rows: Any) -> None:
+async def test_result_without_pending_rows_is_unchanged(rows):
     delegate = Delegate()
     delegate.rows = rows
     async with a_client(delegate) as client, a_client(None) as bare:
@@ -108,8 +108,8 @@ async def test_result_without_pending_rows_is_unchanged(rows: Any) -> None:
     ],
 )
 async def test_pending_rows_are_inserted_before_the_content(
-    rows: Any, style: str, middle: list[str], count: int, mode: str
-) -> None:
+    rows, style, middle, count, mode
+):
     delegate = Splicer(Delegate(*rows), style=style)
     async with a_client(delegate, mode) as client:
         result = await client.call_tool("s_echo", {"words": "hi"})
@@ -123,7 +123,7 @@ async def test_pending_rows_are_inserted_before_the_content(
 
 @pytest.mark.rule("META-03", "META-05")
 @ERAS
-async def test_added_meta_key_has_a_reverse_dns_prefix(mode: str) -> None:
+async def test_added_meta_key_has_a_reverse_dns_prefix(mode):
     delegate = Delegate([text("news")])
     async with a_client(delegate, mode) as client, a_client(None, mode) as bare:
         arguments = {"words": "hi"}
@@ -140,7 +140,7 @@ async def test_added_meta_key_has_a_reverse_dns_prefix(mode: str) -> None:
 
 
 @pytest.mark.system("O03")
-async def test_delegate_is_called_once_for_each_successful_call() -> None:
+async def test_delegate_is_called_once_for_each_successful_call():
     delegate = Delegate([text("news")])
     async with a_client(delegate) as client:
         for _ in range(2):
@@ -155,7 +155,7 @@ async def test_delegate_is_called_once_for_each_successful_call() -> None:
 
 
 @pytest.mark.system("O03")
-async def test_delegate_is_not_called_for_a_cancelled_call() -> None:
+async def test_delegate_is_not_called_for_a_cancelled_call():
     delegate = Delegate([text("news")])
     begun = asyncio.Event()
     async with a_client(delegate) as client:
@@ -170,7 +170,7 @@ async def test_delegate_is_not_called_for_a_cancelled_call() -> None:
 
 
 @pytest.mark.system("O03")
-async def test_delegate_is_called_sequentially_within_a_session() -> None:
+async def test_delegate_is_called_sequentially_within_a_session():
     delegate = Delegate([text("news")])
     splicer = Splicer(delegate)
     async with a_client(splicer) as client:
@@ -192,9 +192,7 @@ async def test_delegate_is_called_sequentially_within_a_session() -> None:
         7,
     ],
 )
-async def test_failure_of_the_delegate_leaves_the_result_unchanged(
-    rows: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_failure_of_the_delegate_leaves_the_result_unchanged(rows, caplog):
     delegate = Delegate()
     delegate.rows = rows
     async with a_client(delegate) as client:
@@ -203,7 +201,7 @@ async def test_failure_of_the_delegate_leaves_the_result_unchanged(
 
 
 @pytest.mark.system("O01")
-async def test_slow_delegate_is_skipped_after_the_timeout() -> None:
+async def test_slow_delegate_is_skipped_after_the_timeout():
     class Slow:
         async def read_pending(self, *_: Any) -> None:
             await asyncio.Event().wait()
@@ -214,7 +212,7 @@ async def test_slow_delegate_is_skipped_after_the_timeout() -> None:
 
 @pytest.mark.system("L-O15")
 @pytest.mark.parametrize(("skips", "count"), [(True, 0), (False, 1)])
-async def test_tool_error_results_can_be_skipped(skips: Any, count: int) -> None:
+async def test_tool_error_results_can_be_skipped(skips, count):
     delegate = Delegate([text("news")])
     async with a_client(Splicer(delegate, skip_on_tool_error=skips)) as client:
         result = await client.call_tool("s_fail")
@@ -232,8 +230,6 @@ async def test_tool_error_results_can_be_skipped(skips: Any, count: int) -> None
         (lambda: Splicer(Delegate(), timeout=0), ValueError, "timeout"),
     ],
 )
-def test_invalid_option_is_refused_at_construction(
-    make: Any, error: Any, says: str
-) -> None:
+def test_invalid_option_is_refused_at_construction(make, error, says):
     with pytest.raises(error, match=says):
         make()

@@ -21,9 +21,7 @@ from mcpwire.testing import AsgiTransport
 
 @pytest.mark.system("O45")
 @pytest.mark.parametrize("root_path", ["", "/under"])
-async def test_each_server_has_a_path_with_unprefixed_tool_names(
-    root_path: str,
-) -> None:
+async def test_each_server_has_a_path_with_unprefixed_tool_names(root_path):
     async with a_world() as world:
         gateway = Gateway(world.static())
         client = await world.client_for(gateway, paths=True, root_path=root_path)
@@ -42,7 +40,7 @@ async def test_each_server_has_a_path_with_unprefixed_tool_names(
             assert response.status_code == 404
 
 
-async def test_deny_rules_apply_at_each_path() -> None:
+async def test_deny_rules_apply_at_each_path():
     async with a_world() as world:
         gateway = Gateway(world.static(), deny=["a_whoami", "b/fail"])
         client = await world.client_for(gateway, paths=True)
@@ -59,7 +57,7 @@ async def test_deny_rules_apply_at_each_path() -> None:
 
 
 @pytest.mark.system("L-O7")
-async def test_idle_sessions_do_not_block_new_sessions() -> None:
+async def test_idle_sessions_do_not_block_new_sessions():
     async with a_world() as world:
         gateway = Gateway(world.static(), max_upstream_sets=2)
         client = await world.client_for(gateway, paths=True)
@@ -75,14 +73,14 @@ async def test_idle_sessions_do_not_block_new_sessions() -> None:
             assert len(gateway.session_sets) == 2
 
 
-async def test_without_paths_there_is_only_the_mcp_path() -> None:
+async def test_without_paths_there_is_only_the_mcp_path():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.static()))
         assert (await client.initialize(path="/mcp/a")).status_code == 404
         assert (await client.http.get("/status")).status_code == 404
 
 
-async def test_paths_are_added_and_removed_by_replace() -> None:
+async def test_paths_are_added_and_removed_by_replace():
     async with a_world() as world:
         servers = world.static()
         gateway = Gateway({"a": servers["a"]})
@@ -94,7 +92,7 @@ async def test_paths_are_added_and_removed_by_replace() -> None:
 
 
 @pytest.mark.system("O45")
-async def test_each_chosen_server_has_a_path_with_unprefixed_tool_names() -> None:
+async def test_each_chosen_server_has_a_path_with_unprefixed_tool_names():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source()), paths=True)
         fields = chosen(A, B)
@@ -111,7 +109,7 @@ async def test_each_chosen_server_has_a_path_with_unprefixed_tool_names() -> Non
 
 
 @pytest.mark.system("O45")
-async def test_session_at_the_path_of_a_chosen_server_is_resumed() -> None:
+async def test_session_at_the_path_of_a_chosen_server_is_resumed():
     async with a_world() as world:
         sessions = SealedIds([b"k" * 32])
         path, fields = "/mcp/b-example", chosen(A, B)
@@ -130,7 +128,7 @@ async def test_session_at_the_path_of_a_chosen_server_is_resumed() -> None:
 # Status...
 
 
-async def test_status_shows_no_servers_chosen_by_clients() -> None:
+async def test_status_shows_no_servers_chosen_by_clients():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source()), status="/status")
         await client.opened(**chosen(A))
@@ -140,7 +138,7 @@ async def test_status_shows_no_servers_chosen_by_clients() -> None:
 
 
 @pytest.mark.system("O46")
-async def test_status_shows_server_states_without_secrets() -> None:
+async def test_status_shows_server_states_without_secrets():
     async with a_world() as world:
         servers = world.static()
         servers["bad"] = Http(
@@ -162,7 +160,7 @@ async def test_status_shows_server_states_without_secrets() -> None:
 
 
 @pytest.mark.system("L-O8")
-async def test_status_requires_authorization_and_an_allowed_origin() -> None:
+async def test_status_requires_authorization_and_an_allowed_origin():
     async with a_world() as world:
         tokens = StaticTokens({"good": "ann"})
         auth = ResourceServer(
@@ -194,9 +192,7 @@ async def test_status_requires_authorization_and_an_allowed_origin() -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/a"])
-async def test_hosts_and_origins_are_checked_at_each_path(
-    path: str, fields: dict[str, str], status: int
-) -> None:
+async def test_hosts_and_origins_are_checked_at_each_path(path, fields, status):
     async with a_world() as world:
         client = await world.client_for(Gateway(world.static()), paths=True)
         response = await client.initialize(path=path, **fields)
@@ -211,12 +207,12 @@ async def test_hosts_and_origins_are_checked_at_each_path(
         ({"nonsense": 1}, TypeError),
     ],
 )
-def test_invalid_option_is_refused_by_asgi(options: Any, error: Any) -> None:
+def test_invalid_option_is_refused_by_asgi(options, error):
     with pytest.raises(error):
         Gateway({}).asgi(**options)
 
 
-def test_repr_is_one_line() -> None:
+def test_repr_is_one_line():
     assert repr(Gateway({}).asgi()) == (
         "<Mounts of <Gateway 'mcpwire-gateway', Static()> at /mcp>"
     )
@@ -237,8 +233,8 @@ def test_repr_is_one_line() -> None:
     ],
 )
 async def test_invalid_http_request_is_answered_with_an_error(
-    content: str, headers: Any, status: int, code: int
-) -> None:
+    content, headers, status, code
+):
     async with a_world() as world:
         client = await world.client_for(Gateway(world.static()))
         fields = {**HEADERS, **headers}
@@ -252,16 +248,14 @@ async def test_invalid_http_request_is_answered_with_an_error(
     "accept",
     ["*/*", "Application/JSON;q=1, TEXT/event-stream", "application/*, text/*"],
 )
-async def test_accept_header_wildcards_case_and_parameters_are_understood(
-    accept: str,
-) -> None:
+async def test_accept_header_wildcards_case_and_parameters_are_understood(accept):
     async with a_world() as world:
         client = await world.client_for(Gateway(world.static()))
         assert (await client.initialize(accept=accept)).status_code == 200
 
 
 @pytest.mark.system("O52", "O55")
-async def test_error_codes_match_those_of_a_server() -> None:
+async def test_error_codes_match_those_of_a_server():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.static()))
         session = await client.opened()
@@ -278,7 +272,7 @@ async def test_error_codes_match_those_of_a_server() -> None:
 
 
 @pytest.mark.system("O56", "L-O3")
-async def test_missed_events_are_replayed_after_last_event_id() -> None:
+async def test_missed_events_are_replayed_after_last_event_id():
     async with a_world(**SESSIONS) as world:
         go_on = asyncio.Event()
 
@@ -322,7 +316,7 @@ async def test_missed_events_are_replayed_after_last_event_id() -> None:
 
 
 @pytest.mark.system("O56")
-async def test_list_changed_of_a_server_reaches_the_clients_stream() -> None:
+async def test_list_changed_of_a_server_reaches_the_clients_stream():
     async with a_world(**SESSIONS) as world:
         gateway = Gateway(world.static())
         app = gateway.asgi(allowed_hosts=["gateway.example"])
@@ -347,7 +341,7 @@ async def test_list_changed_of_a_server_reaches_the_clients_stream() -> None:
 
 
 @pytest.mark.system("L-O12")
-async def test_request_log_has_no_secrets(caplog: pytest.LogCaptureFixture) -> None:
+async def test_request_log_has_no_secrets(caplog):
     caplog.set_level("DEBUG")
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source()))
@@ -363,7 +357,7 @@ async def test_request_log_has_no_secrets(caplog: pytest.LogCaptureFixture) -> N
 # Life cycle...
 
 
-async def test_app_can_be_started_drained_and_closed_without_lifespan() -> None:
+async def test_app_can_be_started_drained_and_closed_without_lifespan():
     async with a_world() as world:
         gateway = Gateway(world.static())
         app = gateway.asgi(paths=True, allowed_hosts=["*"])

@@ -33,7 +33,7 @@ def names(gateway: Gateway) -> list[str]:
     return [each.name for each in source.plan().servers]
 
 
-async def test_gateway_is_made_from_configuration_files(tmp_path: Path) -> None:
+async def test_gateway_is_made_from_configuration_files(tmp_path):
     first = write(tmp_path / "first.json", a=A, b={**B, "disabled": True})
     second = write(tmp_path / "second.json", c=A)
     assert names(Gateway.from_config(first)) == ["a"]
@@ -62,16 +62,12 @@ async def test_gateway_is_made_from_configuration_files(tmp_path: Path) -> None:
         (lambda: Gateway.from_config({"mcpServers": {}}, timeout=0), ValueError),
     ],
 )
-def test_invalid_configuration_raises_in_from_config(
-    make: Any, error: type[Exception]
-) -> None:
+def test_invalid_configuration_raises_in_from_config(make, error):
     with pytest.raises(error):
         make()
 
 
-async def test_reload_applies_a_valid_configuration_and_rejects_an_invalid_one() -> (
-    None
-):
+async def test_reload_applies_a_valid_configuration_and_rejects_an_invalid_one():
     gateway = Gateway.from_config({"mcpServers": {"a": A}})
     changes = await gateway.reload({"mcpServers": {"a": A, "b": B}})
     assert (changes.added, names(gateway)) == (("b",), ["a", "b"])
@@ -89,7 +85,7 @@ async def test_reload_applies_a_valid_configuration_and_rejects_an_invalid_one()
 # Files...
 
 
-def test_file_states_differ_after_each_kind_of_change(tmp_path: Path) -> None:
+def test_file_states_differ_after_each_kind_of_change(tmp_path):
     path = tmp_path / "mcp.json"
     other = tmp_path / "other"
     other.write_text("22")
@@ -107,9 +103,7 @@ def test_file_states_differ_after_each_kind_of_change(tmp_path: Path) -> None:
         before = file_states([path])
 
 
-async def test_watch_reloads_a_valid_change_and_reports_an_invalid_one(
-    tmp_path: Path,
-) -> None:
+async def test_watch_reloads_a_valid_change_and_reports_an_invalid_one(tmp_path):
     path = tmp_path / "mcp.json"
     gateway = Gateway.from_config(write(path, a=A))
     reports: asyncio.Queue[str] = asyncio.Queue()
@@ -131,9 +125,7 @@ async def test_watch_reloads_a_valid_change_and_reports_an_invalid_one(
         await watching
 
 
-async def test_watch_reports_nothing_if_the_servers_are_unchanged(
-    tmp_path: Path,
-) -> None:
+async def test_watch_reports_nothing_if_the_servers_are_unchanged(tmp_path):
     path = tmp_path / "mcp.json"
     write(path, a=A)
     gateway = Gateway({"a": A["url"]})
@@ -168,8 +160,6 @@ async def test_watch_reports_nothing_if_the_servers_are_unchanged(
         ({"path": "/mcp"}, TypeError, "stdio has no option 'path'"),
     ],
 )
-def test_run_refuses_options_that_do_not_apply(
-    options: Any, error: Any, says: str
-) -> None:
+def test_run_refuses_options_that_do_not_apply(options, error, says):
     with pytest.raises(error, match=says):
         Gateway({}).run(**options)

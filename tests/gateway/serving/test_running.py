@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mcpwire import Client, Server
 from mcpwire.gateway import Gateway
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 server = Server("behind")
 
@@ -48,9 +45,7 @@ class Stage:
         return self.code
 
 
-def test_run_serves_stdio_and_exits_with_its_code(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_run_serves_stdio_and_exits_with_its_code(monkeypatch):
     gateway = Gateway({"s": server})
     stage = Stage(gateway)
     monkeypatch.setattr("mcpwire.server.stdio.run_stdio", stage.run)
@@ -62,7 +57,7 @@ def test_run_serves_stdio_and_exits_with_its_code(
         gateway.run()
 
 
-def test_run_over_http_passes_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_over_http_passes_options_on(monkeypatch):
     gateway = Gateway({"s": server})
     stage = Stage(gateway)
     monkeypatch.setattr("mcpwire.server.http.uvicorn.run_http", stage.run)
@@ -71,9 +66,7 @@ def test_run_over_http_passes_options_on(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(gateway.pool.shared) == 0
 
 
-def test_run_with_watch_watches_files_while_serving(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_run_with_watch_watches_files_while_serving(monkeypatch, tmp_path):
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {}}))
     gateway = Gateway.from_config(str(path), local=server)
@@ -85,9 +78,7 @@ def test_run_with_watch_watches_files_while_serving(
     assert "mcpwire-gateway-watch" not in stage.tasks
 
 
-async def test_serve_stdio_closes_shared_connections_at_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_serve_stdio_closes_shared_connections_at_its_end(monkeypatch):
     gateway = Gateway({"s": server})
     stage = Stage(gateway)
     monkeypatch.setattr("mcpwire.server.stdio.serve_stdio", stage.serve)

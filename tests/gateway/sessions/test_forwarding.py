@@ -18,9 +18,7 @@ NAMES = ["X-Run", "X-Agent", "traceparent"]
 
 @pytest.mark.system("O27", "O90")
 @pytest.mark.parametrize("options", [{}, SESSIONS], ids=["stateless", "sessions"])
-async def test_forwarded_headers_are_replaced_as_a_whole_by_each_request(
-    options: Any,
-) -> None:
+async def test_forwarded_headers_are_replaced_as_a_whole_by_each_request(options):
     async with a_world(**options) as world:
         gateway = Gateway(world.source(), forward_headers=NAMES)
         client = await world.client_for(gateway)
@@ -41,9 +39,7 @@ async def test_forwarded_headers_are_replaced_as_a_whole_by_each_request(
 @pytest.mark.parametrize(
     ("method", "params"), [("tools/list", {}), ("logging/setLevel", {"level": "error"})]
 )
-async def test_gateways_own_upstream_requests_carry_the_clients_headers(
-    method: str, params: dict[str, Any]
-) -> None:
+async def test_gateways_own_upstream_requests_carry_the_clients_headers(method, params):
     async with a_world(**SESSIONS) as world:
         gateway = Gateway({"a": world.static()["a"]}, forward_headers=NAMES)
         client = await world.client_for(gateway)
@@ -55,9 +51,7 @@ async def test_gateways_own_upstream_requests_carry_the_clients_headers(
 
 
 @pytest.mark.system("O27")
-async def test_headers_of_one_client_do_not_affect_clients_sharing_connections() -> (
-    None
-):
+async def test_headers_of_one_client_do_not_affect_clients_sharing_connections():
     async with a_world(**SESSIONS) as world:
         servers = {"a": world.static()["a"]}
         gateway = Gateway(servers, forward_headers=NAMES, share="identity")
@@ -71,7 +65,7 @@ async def test_headers_of_one_client_do_not_affect_clients_sharing_connections()
         assert world.a.all("x-run")[-1] == "same"
 
 
-async def test_different_forwarded_headers_open_separate_connections() -> None:
+async def test_different_forwarded_headers_open_separate_connections():
     async with a_world(**SESSIONS) as world:
         process = Counted(named("b", "y"))
         servers = {"a": world.static()["a"], "b": process}
@@ -89,7 +83,7 @@ async def test_different_forwarded_headers_open_separate_connections() -> None:
 
 
 @pytest.mark.system("O27")
-async def test_x_mcp_headers_cannot_override_forwarded_headers() -> None:
+async def test_x_mcp_headers_cannot_override_forwarded_headers():
     async with a_world() as world:
         gateway = Gateway(world.source(), forward_headers=NAMES)
         client = await world.client_for(gateway)
@@ -101,7 +95,7 @@ async def test_x_mcp_headers_cannot_override_forwarded_headers() -> None:
 
 
 @pytest.mark.system("O27")
-async def test_forwarded_headers_are_not_stored_in_session_ids() -> None:
+async def test_forwarded_headers_are_not_stored_in_session_ids():
     async with a_world() as world:
         options: Any = {"forward_headers": NAMES}
         ids = SealedIds([KEY])
@@ -121,7 +115,7 @@ async def test_forwarded_headers_are_not_stored_in_session_ids() -> None:
         assert set(world.a.all("x-run")[seen:]) == {"second"}
 
 
-async def test_only_named_headers_are_forwarded() -> None:
+async def test_only_named_headers_are_forwarded():
     async with a_world() as world:
         gateway = Gateway(world.static(), forward_headers=["X-Run"])
         client = await world.client_for(gateway)
@@ -135,7 +129,7 @@ async def test_only_named_headers_are_forwarded() -> None:
 
 
 @pytest.mark.system("O27")
-async def test_concurrent_calls_forward_their_own_headers() -> None:
+async def test_concurrent_calls_forward_their_own_headers():
     async with a_world() as world:
         # In the stateless era the method is in a header field.
         servers = {
@@ -157,7 +151,7 @@ async def test_concurrent_calls_forward_their_own_headers() -> None:
         assert sorted(int(each["x-run"]) for each in calls) == list(range(20))
 
 
-async def test_traceparent_does_not_open_separate_connections() -> None:
+async def test_traceparent_does_not_open_separate_connections():
     async with a_world() as world:
         gateway = Gateway(world.static(), forward_headers=NAMES)
         client = await world.client_for(gateway)
@@ -185,7 +179,7 @@ async def test_traceparent_does_not_open_separate_connections() -> None:
         assert len(gateway.pool.shared) == 3
 
 
-async def test_header_value_that_cannot_be_forwarded_is_refused_by_name() -> None:
+async def test_header_value_that_cannot_be_forwarded_is_refused_by_name():
     async with a_world() as world:
         gateway = Gateway(world.static(), forward_headers=["X-Run"])
         client = await world.client_for(gateway)
@@ -195,7 +189,7 @@ async def test_header_value_that_cannot_be_forwarded_is_refused_by_name() -> Non
 
 
 @pytest.mark.system("O44")
-async def test_traceparent_in_meta_reaches_the_server() -> None:
+async def test_traceparent_in_meta_reaches_the_server():
     trace = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
     async with a_world() as world:
         seen = []

@@ -15,7 +15,7 @@ from mcpwire.gateway import FromHeaders, Gateway
 
 
 @pytest.mark.system("O30", "O40")
-async def test_each_session_lists_the_servers_it_chose() -> None:
+async def test_each_session_lists_the_servers_it_chose():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source()))
         both = await client.opened(**chosen(B, A, A))
@@ -32,7 +32,7 @@ async def test_each_session_lists_the_servers_it_chose() -> None:
 
 
 @pytest.mark.system("O45")
-async def test_list_filter_header_limits_lists_to_one_server() -> None:
+async def test_list_filter_header_limits_lists_to_one_server():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source()))
         session = await client.opened(**chosen(A, B))
@@ -69,9 +69,7 @@ async def test_list_filter_header_limits_lists_to_one_server() -> None:
         (chosen("http://a.example/", a={}), None),
     ],
 )
-async def test_invalid_choice_is_an_invalid_request_that_names_the_field(
-    fields: dict[str, str], says: str | None
-) -> None:
+async def test_invalid_choice_is_an_invalid_request_that_names_the_field(fields, says):
     async with a_world() as world:
         gateway = Gateway(world.source(deny_urls=["no.example"]), on_error="skip")
         client = await world.client_for(gateway)
@@ -84,7 +82,7 @@ async def test_invalid_choice_is_an_invalid_request_that_names_the_field(
             assert says in error["message"]
 
 
-async def test_credentials_for_an_http_url_are_refused() -> None:
+async def test_credentials_for_an_http_url_are_refused():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source()))
         url = "http://plain.example/mcp"
@@ -99,7 +97,7 @@ async def test_credentials_for_an_http_url_are_refused() -> None:
 
 
 @pytest.mark.system("O31", "O32")
-async def test_each_server_gets_only_its_own_headers_with_each_request() -> None:
+async def test_each_server_gets_only_its_own_headers_with_each_request():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source()))
         fields = chosen(
@@ -118,7 +116,7 @@ async def test_each_server_gets_only_its_own_headers_with_each_request() -> None
         assert set(world.a.all("x-mcp-headers")) == {None}
 
 
-async def test_stateless_request_chooses_its_own_servers() -> None:
+async def test_stateless_request_chooses_its_own_servers():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source()))
         meta = {
@@ -147,23 +145,21 @@ async def test_stateless_request_chooses_its_own_servers() -> None:
         ({"proxy": "nonsense"}, "proxy"),
     ],
 )
-def test_invalid_option_is_refused_at_construction(
-    options: dict[str, object], says: str
-) -> None:
+def test_invalid_option_is_refused_at_construction(options, says):
     with pytest.raises(ValueError, match=says):
         FromHeaders(**options)  # type: ignore[arg-type] # that is the point
 
 
-def test_field_with_credentials_cannot_be_forwarded() -> None:
+def test_field_with_credentials_cannot_be_forwarded():
     with pytest.raises(ValueError, match="never forwarded"):
         Gateway(FromHeaders(headers="X-Theirs"), forward_headers=["x-theirs"])
 
 
-def test_repr_is_one_line() -> None:
+def test_repr_is_one_line():
     assert repr(FromHeaders()) == "FromHeaders('X-MCP-Servers', 'X-MCP-Headers')"
 
 
-async def test_more_servers_than_allowed_are_refused() -> None:
+async def test_more_servers_than_allowed_are_refused():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source(maximum=1)))
         error = (await client.initialize(**chosen(A, B))).json()["error"]
@@ -177,9 +173,7 @@ KEYED = [f"{A}?key={SECRET}{number}" for number in (1, 2)]
 GONE = [f"https://gone.example/mcp?key={SECRET}{number}" for number in (1, 2)]
 
 
-async def test_log_status_and_errors_do_not_show_url_queries(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_log_status_and_errors_do_not_show_url_queries(caplog):
     caplog.set_level(logging.DEBUG, "mcpwire")
     async with a_world() as world:
         gateway = Gateway(world.source(), on_error="skip")
@@ -211,9 +205,7 @@ async def test_log_status_and_errors_do_not_show_url_queries(
         f"http://a.example/mcp?key={SECRET}",
     ],
 )
-async def test_error_for_a_refused_url_shows_no_secrets(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_error_for_a_refused_url_shows_no_secrets(url, caplog):
     caplog.set_level(logging.DEBUG, "mcpwire")
     async with a_world() as world:
         gateway = Gateway(world.source(deny_urls=["no.example"]), on_error="raise")
@@ -225,9 +217,7 @@ async def test_error_for_a_refused_url_shows_no_secrets(
         assert SECRET not in response.text + caplog.text
 
 
-async def test_name_that_resolves_to_loopback_is_not_connected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_name_that_resolves_to_loopback_is_not_connected(monkeypatch):
     async def lookup(_: str, port: int, **__: Any) -> Any:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
@@ -241,7 +231,7 @@ async def test_name_that_resolves_to_loopback_is_not_connected(
 
 
 @pytest.mark.system("O58")
-async def test_trace_has_hashed_session_ids_and_no_credentials() -> None:
+async def test_trace_has_hashed_session_ids_and_no_credentials():
     records: list[dict[str, Any]] = []
     async with a_world() as world:
         gateway = Gateway(world.source(), trace=records.append)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import Any
 
 import attrs
 import pytest
@@ -29,7 +28,7 @@ def same(data: SessionData | None, other: SessionData) -> bool:
 
 
 @pytest.mark.system("O20", "O21")
-def test_sealed_ids_contain_the_session_and_differ_each_time() -> None:
+def test_sealed_ids_contain_the_session_and_differ_each_time():
     ids = SealedIds([NEW])
     first, second = ids.issue(SESSION), ids.issue(SESSION)
     assert first != second
@@ -39,14 +38,14 @@ def test_sealed_ids_contain_the_session_and_differ_each_time() -> None:
 
 @pytest.mark.system("O20")
 @pytest.mark.parametrize("id", ["", "garbage", "a.b.c.d.e", "0" * 500, "\0\0", "é"])
-def test_invalid_id_reads_as_none_and_can_be_withdrawn(id: str) -> None:
+def test_invalid_id_reads_as_none_and_can_be_withdrawn(id):
     for ids in (SealedIds([NEW]), HandleIds()):
         assert ids.read(id) is None
         ids.withdraw(id)
 
 
 @pytest.mark.system("O22")
-def test_newest_key_seals_and_all_keys_of_the_ring_open() -> None:
+def test_newest_key_seals_and_all_keys_of_the_ring_open():
     before = SealedIds([OLD])
     rotated = SealedIds([NEW, OLD])
     after = SealedIds([NEW])
@@ -59,7 +58,7 @@ def test_newest_key_seals_and_all_keys_of_the_ring_open() -> None:
 
 @pytest.mark.system("O22", "L-O7")
 @pytest.mark.parametrize("make", [lambda **o: SealedIds([NEW], **o), HandleIds])
-def test_id_expires_after_its_lifetime(make: Any) -> None:
+def test_id_expires_after_its_lifetime(make):
     clock = Clock()
     ids = make(lifetime=10.0, clock=clock)
     id = ids.issue(SESSION)
@@ -75,7 +74,7 @@ def test_id_expires_after_its_lifetime(make: Any) -> None:
 
 @pytest.mark.system("O29", "L-O10")
 @pytest.mark.parametrize("make", [lambda: SealedIds([NEW]), HandleIds])
-def test_withdrawn_id_is_not_read_again(make: Any) -> None:
+def test_withdrawn_id_is_not_read_again(make):
     ids = make()
     id, other = ids.issue(SESSION), ids.issue(attrs.evolve(SESSION, nonce="other"))
     ids.withdraw(id)
@@ -84,9 +83,7 @@ def test_withdrawn_id_is_not_read_again(make: Any) -> None:
     assert ids.read(other) is not None
 
 
-def test_only_the_newest_withdrawn_ids_are_remembered(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_only_the_newest_withdrawn_ids_are_remembered(monkeypatch, caplog):
     monkeypatch.setattr(ids_module, "MAX_WITHDRAWN", 2)
     ids = SealedIds([NEW])
     issued = [ids.issue(attrs.evolve(SESSION, nonce=str(n))) for n in range(3)]
@@ -97,7 +94,7 @@ def test_only_the_newest_withdrawn_ids_are_remembered(
 
 
 @pytest.mark.system("L-O10")
-def test_sealed_id_over_max_length_is_refused() -> None:
+def test_sealed_id_over_max_length_is_refused():
     ids = SealedIds([NEW], max_length=300)
     large = attrs.evolve(SESSION, client_capabilities={"x": "y" * 300})
     with pytest.raises(InvalidRequest, match="the limit of 300"):
@@ -107,7 +104,7 @@ def test_sealed_id_over_max_length_is_refused() -> None:
 
 
 @pytest.mark.system("L-O10")
-def test_handles_are_random_and_the_oldest_is_dropped_at_the_maximum() -> None:
+def test_handles_are_random_and_the_oldest_is_dropped_at_the_maximum():
     ids = HandleIds(maximum=2)
     issued = [ids.issue(SESSION) for _ in range(3)]
     assert len(set(issued)) == 3
@@ -130,7 +127,7 @@ def test_one_clients_handles_do_not_evict_those_of_another():
     assert len(store) == 3
 
 
-def test_session_over_the_size_limit_is_refused() -> None:
+def test_session_over_the_size_limit_is_refused():
     store: dict[str, bytes] = {}
     ids = HandleIds(store=store)
     large = attrs.evolve(
@@ -141,14 +138,14 @@ def test_session_over_the_size_limit_is_refused() -> None:
     assert store == {}
 
 
-def test_handles_in_a_persistent_store_survive_a_restart() -> None:
+def test_handles_in_a_persistent_store_survive_a_restart():
     store: dict[str, bytes] = {}
     id = HandleIds(store=store).issue(SESSION)
     assert same(HandleIds(store=store).read(id), SESSION)
 
 
 @pytest.mark.system("O22")
-def test_keys_are_read_from_base64_text() -> None:
+def test_keys_are_read_from_base64_text():
     text = f"{b64encode(NEW).decode()}, {b64encode(OLD).decode()}\n"
     ids = SealedIds.from_text(text)
     assert ids.read(SealedIds([OLD]).issue(SESSION)) is not None
@@ -165,7 +162,7 @@ def test_keys_are_read_from_base64_text() -> None:
         (b64encode(NEW).decode() + " hidden!", "session key 2 is not base64"),
     ],
 )
-def test_invalid_keys_are_refused_and_not_shown(text: str, says: str) -> None:
+def test_invalid_keys_are_refused_and_not_shown(text, says):
     with pytest.raises(ValueError, match=says) as caught:
         SealedIds.from_text(text)
     assert "hidden" not in str(caught.value)
@@ -183,11 +180,11 @@ def test_invalid_keys_are_refused_and_not_shown(text: str, says: str) -> None:
         (lambda: HandleIds(lifetime=float("nan")), "lifetime"),
     ],
 )
-def test_invalid_option_is_refused_at_construction(make: Any, says: str) -> None:
+def test_invalid_option_is_refused_at_construction(make, says):
     with pytest.raises(ValueError, match=says):
         make()
 
 
-def test_repr_does_not_show_keys() -> None:
+def test_repr_does_not_show_keys():
     assert repr(SealedIds([NEW, OLD])) == "SealedIds(2 keys)"
     assert repr(HandleIds()) == "HandleIds(0 kept)"

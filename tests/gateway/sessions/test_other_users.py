@@ -140,7 +140,7 @@ async def users(world: World, gateway: Gateway, revision: str) -> tuple[User, Us
 
 @pytest.mark.parametrize("share", ["session", "identity"])
 @pytest.mark.parametrize("revision", ERAS)
-async def test_task_is_accessible_only_to_its_owner(revision: str, share: Any) -> None:
+async def test_task_is_accessible_only_to_its_owner(revision, share):
     async with a_world() as world:
         up = Shared(revision, tasks_of(revision))
         ann, bob = await users(world, gateway_for(up, share=share), revision)
@@ -161,7 +161,7 @@ async def test_task_is_accessible_only_to_its_owner(revision: str, share: Any) -
             assert [each["taskId"] for each in up.requests(method)] == ["1", "1"]
 
 
-async def test_tasks_of_other_users_are_not_listed() -> None:
+async def test_tasks_of_other_users_are_not_listed():
     async with a_world() as world:
         up = Shared("2025-11-25", tasks_of("2025-11-25"))
         ann, bob = await users(world, gateway_for(up), "2025-11-25")
@@ -171,7 +171,7 @@ async def test_tasks_of_other_users_are_not_listed() -> None:
         assert listed["taskId"] == task
 
 
-async def test_task_status_subscription_is_accepted_only_from_its_owner() -> None:
+async def test_task_status_subscription_is_accepted_only_from_its_owner():
     async with a_world() as world:
 
         def acknowledge(params: Any, made: FakeServer) -> Any:
@@ -204,7 +204,7 @@ async def test_task_status_subscription_is_accepted_only_from_its_owner() -> Non
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_suspended_call_is_resumed_only_by_its_owner(revision: str) -> None:
+async def test_suspended_call_is_resumed_only_by_its_owner(revision):
     async with a_world() as world:
         up = mcpwire.Server("up", revisions=[revision])
         answered: list[Any] = []
@@ -240,7 +240,7 @@ async def test_suspended_call_is_resumed_only_by_its_owner(revision: str) -> Non
             assert found["result"]["content"][0]["text"] == "done"
 
 
-async def test_process_with_the_same_keys_accepts_task_ids() -> None:
+async def test_process_with_the_same_keys_accepts_task_ids():
     async with a_world() as world:
         up = Shared("2026-07-28", tasks_of("2026-07-28"))
         old, new = secrets.token_bytes(32), secrets.token_bytes(32)

@@ -21,7 +21,7 @@ def sealed(key: bytes = KEY, **options: Any) -> SealedIds:
 
 
 @pytest.mark.system("O23")
-async def test_initialize_with_a_live_id_returns_the_same_session() -> None:
+async def test_initialize_with_a_live_id_returns_the_same_session():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source(), sessions=sealed()))
         first = await client.initialize(**chosen(A, B))
@@ -37,7 +37,7 @@ async def test_initialize_with_a_live_id_returns_the_same_session() -> None:
 
 @pytest.mark.system("O24", "L-O13")
 @pytest.mark.parametrize("method", ["initialize", "tools/list"])
-async def test_session_is_restored_from_its_id_after_a_restart(method: str) -> None:
+async def test_session_is_restored_from_its_id_after_a_restart(method):
     async with a_world() as world:
         before = await world.client_for(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(B, A, a={"Authorization": "Bearer a"}))
@@ -54,7 +54,7 @@ async def test_session_is_restored_from_its_id_after_a_restart(method: str) -> N
 
 
 @pytest.mark.system("O24")
-async def test_configured_servers_are_not_stored_in_the_id() -> None:
+async def test_configured_servers_are_not_stored_in_the_id():
     async with a_world() as world:
         before = await world.client_for(Gateway(world.static(), sessions=sealed()))
         session = await before.opened()
@@ -65,7 +65,7 @@ async def test_configured_servers_are_not_stored_in_the_id() -> None:
 
 
 @pytest.mark.system("O24")
-async def test_unreachable_server_on_resumption_is_an_internal_error() -> None:
+async def test_unreachable_server_on_resumption_is_an_internal_error():
     async with a_world() as world:
         before = await world.client_for(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(A))
@@ -82,7 +82,7 @@ async def test_unreachable_server_on_resumption_is_an_internal_error() -> None:
 
 @pytest.mark.system("O25", "O53")
 @pytest.mark.parametrize("id", ["garbage", "tampered", "other-key", "too-old"])
-async def test_undecodable_id_is_answered_404_or_the_configured_status(id: str) -> None:
+async def test_undecodable_id_is_answered_404_or_the_configured_status(id):
     async with a_world() as world:
         now = 1_000.0
         make = sealed(
@@ -104,7 +104,7 @@ async def test_undecodable_id_is_answered_404_or_the_configured_status(id: str) 
 
 
 @pytest.mark.system("O26")
-async def test_initialize_without_an_id_opens_a_new_session() -> None:
+async def test_initialize_without_an_id_opens_a_new_session():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source(), sessions=sealed()))
         ids = {await client.opened(**chosen(A)) for _ in range(2)}
@@ -113,7 +113,7 @@ async def test_initialize_without_an_id_opens_a_new_session() -> None:
 
 
 @pytest.mark.system("O29")
-async def test_concurrent_initialize_with_one_id_resumes_once() -> None:
+async def test_concurrent_initialize_with_one_id_resumes_once():
     async with a_world() as world:
         before = await world.client_for(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(A))
@@ -130,7 +130,7 @@ async def test_concurrent_initialize_with_one_id_resumes_once() -> None:
 @pytest.mark.system("L-O7")
 @pytest.mark.parametrize("ids", [HandleIds(), sealed()])
 @on_a_virtual_clock
-async def test_idle_session_is_closed_and_resumed_by_the_next_request(ids: Any) -> None:
+async def test_idle_session_is_closed_and_resumed_by_the_next_request(ids):
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=ids)
         closed = asyncio.Event()
@@ -150,7 +150,7 @@ async def test_idle_session_is_closed_and_resumed_by_the_next_request(ids: Any) 
 
 
 @pytest.mark.system("L-O7")
-async def test_max_sessions_evicts_the_longest_idle_session() -> None:
+async def test_max_sessions_evicts_the_longest_idle_session():
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=sealed())
         client = await world.client_for(gateway, max_sessions=2)
@@ -161,7 +161,7 @@ async def test_max_sessions_evicts_the_longest_idle_session() -> None:
 
 
 @pytest.mark.attack("S01")
-async def test_session_id_is_valid_only_for_its_owner() -> None:
+async def test_session_id_is_valid_only_for_its_owner():
     def auth() -> ResourceServer:
         tokens = StaticTokens({"ann-token": "ann", "bob-token": "bob"})
         return ResourceServer(
@@ -188,7 +188,7 @@ async def test_session_id_is_valid_only_for_its_owner() -> None:
 
 @pytest.mark.system("O24")
 @pytest.mark.parametrize("share", ["session", "identity"])
-async def test_list_changed_reaches_the_stream_of_a_resumed_session(share: Any) -> None:
+async def test_list_changed_reaches_the_stream_of_a_resumed_session(share):
     async with a_world(**SESSIONS) as world:
         options: Any = {"share": share}
         before = await world.client_for(
@@ -218,7 +218,7 @@ async def test_list_changed_reaches_the_stream_of_a_resumed_session(share: Any) 
 
 @pytest.mark.system("O57")
 @pytest.mark.parametrize("ids", [HandleIds, sealed])
-async def test_delete_ends_the_session_on_all_servers_permanently(ids: Any) -> None:
+async def test_delete_ends_the_session_on_all_servers_permanently(ids):
     async with a_world(**SESSIONS) as world:
         client = await world.client_for(Gateway(world.source(), sessions=ids()))
         session = await client.opened(**chosen(A, B))
@@ -231,7 +231,7 @@ async def test_delete_ends_the_session_on_all_servers_permanently(ids: Any) -> N
 
 
 @pytest.mark.system("O57")
-async def test_delete_ends_the_session_although_a_server_refuses_its_delete() -> None:
+async def test_delete_ends_the_session_although_a_server_refuses_its_delete():
     async with a_world(**SESSIONS) as world:
         client = await world.client_for(Gateway(world.source(), sessions=sealed()))
         session = await client.opened(**chosen(A, B))
@@ -243,7 +243,7 @@ async def test_delete_ends_the_session_although_a_server_refuses_its_delete() ->
 
 
 @pytest.mark.system("O57")
-async def test_delete_ends_the_server_sessions_left_by_another_process() -> None:
+async def test_delete_ends_the_server_sessions_left_by_another_process():
     async with a_world(**SESSIONS) as world:
         before = await world.client_for(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(A, B, a={"Authorization": "Bearer a"}))
@@ -259,7 +259,7 @@ async def test_delete_ends_the_server_sessions_left_by_another_process() -> None
 
 
 @pytest.mark.system("O29", "L-O10")
-async def test_dropped_session_cannot_be_resumed() -> None:
+async def test_dropped_session_cannot_be_resumed():
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=sealed())
         client = await world.client_for(gateway)
@@ -273,7 +273,7 @@ async def test_dropped_session_cannot_be_resumed() -> None:
 
 
 @pytest.mark.system("O29")
-async def test_session_dropped_during_resumption_is_closed() -> None:
+async def test_session_dropped_during_resumption_is_closed():
     async with a_world() as world:
         before = await world.client_for(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(A))
@@ -292,7 +292,7 @@ async def test_session_dropped_during_resumption_is_closed() -> None:
         assert (await after.initialize(session)).status_code == 404
 
 
-async def test_session_of_one_path_is_unknown_at_another() -> None:
+async def test_session_of_one_path_is_unknown_at_another():
     async with a_world() as world:
         gateway = Gateway(world.static(), sessions=sealed())
         client = await world.client_for(gateway, paths=True)
@@ -302,7 +302,7 @@ async def test_session_of_one_path_is_unknown_at_another() -> None:
         assert (await client.initialize(session, path="/mcp/b")).status_code == 404
 
 
-async def test_resumption_refuses_servers_that_are_no_longer_allowed() -> None:
+async def test_resumption_refuses_servers_that_are_no_longer_allowed():
     async with a_world() as world:
         before = await world.client_for(Gateway(world.source(), sessions=sealed()))
         session = await before.opened(**chosen(A))
@@ -315,7 +315,7 @@ async def test_resumption_refuses_servers_that_are_no_longer_allowed() -> None:
         assert "no longer lets clients choose" in error["message"]
 
 
-async def test_session_with_a_too_long_id_is_refused() -> None:
+async def test_session_with_a_too_long_id_is_refused():
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=sealed(max_length=400))
         client = await world.client_for(gateway)
