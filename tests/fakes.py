@@ -87,6 +87,8 @@ class FakeServer:
             return
         if isinstance(outcome, RPCError):
             reply["error"] = {"code": outcome.code, "message": outcome.message}
+            if outcome.data is not None:
+                reply["error"]["data"] = outcome.data
         else:
             reply["result"] = outcome
         self.send(reply)

@@ -4,7 +4,8 @@ import asyncio
 import json
 
 import pytest
-from gateway_servers import TIMEOUT_S, fake, through
+from fakes import SILENCE, FakeServer
+from gateway_servers import ERAS, TIMEOUT_S, fake, through
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,8 +33,6 @@ JSON = st.recursive(
 
 OBJECTS = st.dictionaries(TEXT, JSON, max_size=5)
 
-ERAS = ["2026-07-28", "2025-11-25"]
-
 
 def spelled(value):
     """Return a text that shows order, types and the sign of zero."""
@@ -48,17 +47,6 @@ def run(main):
             await main
 
     asyncio.run(bounded())
-
-
-class Answering(type(fake())):
-    """A fake server whose error responses include the data."""
-
-    def send(self, message):
-        if "error" in message:
-            outcome = self.outcome(self.current["method"], {})
-            if outcome.data is not None:
-                message["error"]["data"] = outcome.data
-        super().send(message)
 
 
 def server_of(version, values, seen):
@@ -79,7 +67,7 @@ def server_of(version, values, seen):
             **stamp,
         }
 
-    return Answering(
+    return FakeServer(
         {
             "tools/list": lambda params, server: {"tools": [tool], **hints},
             "tools/call": call,
@@ -139,8 +127,6 @@ UNREADABLE = {
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE)
 async def test_unreadable_result_fails_only_its_call(era, raw):
-    from fakes import SILENCE
-
     def call(params, server):
         if params["arguments"]:
             return {"content": [], "structuredContent": params["arguments"]}

@@ -7,6 +7,7 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from fakes import SILENCE, FakeServer
 
 import mcpwire
@@ -186,6 +187,9 @@ def wait(event: asyncio.Event) -> Any:
 
 
 META = "io.modelcontextprotocol/"
+TASKS = f"{META}tasks"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+CANCELLED = "notifications/cancelled"
 
 
 class RawClient:
@@ -249,6 +253,26 @@ class RawClient:
         """Wait for a request or notification of the server and return it whole."""
         return await self.until(lambda line: line.get("method") == method)
 
+    async def call(self, tool: str = "up_t", **arguments: Any) -> dict[str, Any]:
+        """Call a tool and return the whole response message."""
+        params = {"name": tool, **({"arguments": arguments} if arguments else {})}
+        return await self.ask("tools/call", params)
+
+    async def listen(self, **notifications: Any) -> tuple[int, dict[str, Any]]:
+        """Subscribe at 2026-07-28; return the id and the acknowledged filter."""
+        id = self.request("subscriptions/listen", {"notifications": notifications})
+        accepted: Any = (await self.wait_for(ACKNOWLEDGED))["params"]["notifications"]
+        return id, accepted
+
+    def cancel(self, id: int) -> None:
+        """Cancel a request."""
+        self.send(method=CANCELLED, params={"requestId": id})
+
+    async def settle(self, count: int = 3) -> None:
+        """Exchange a few requests, so that pending messages are delivered."""
+        for _ in range(count):
+            await self.ask("ping" if self.version < "2026" else "server/discover")
+
     async def open(self, **capabilities: Any) -> None:
         """Open a session, if the revision has sessions."""
         self.capabilities = capabilities
@@ -285,14 +309,25 @@ async def joined(
     gateway: Gateway, version: str = "2025-11-25", /, **capabilities: Any
 ) -> AsyncIterator[RawClient]:
     """Connect a raw client to a gateway; close both."""
+    async with several(gateway, 1, version, **capabilities) as (client,):
+        yield client
+
+
+@asynccontextmanager
+async def several(
+    gateway: Gateway, count: int, version: str = "2025-11-25", /, **capabilities: Any
+) -> AsyncIterator[list[RawClient]]:
+    """Connect raw clients to a gateway; close all of it."""
     async with gateway:
-        client = RawClient(gateway, version)
-        client.gateway = gateway
-        await client.open(**capabilities)
+        clients = [RawClient(gateway, version) for _ in range(count)]
         try:
-            yield client
+            for client in clients:
+                client.gateway = gateway
+                await client.open(**capabilities)
+            yield clients
         finally:
-            await client.aclose()
+            for client in clients:
+                await client.aclose()
 
 
 def a_request(
@@ -304,7 +339,32 @@ def a_request(
     )
 
 
+ERAS = ("2025-11-25", "2026-07-28")
+
+ERA_PAIRS = pytest.mark.parametrize(
+    ("down", "up"),
+    [pytest.param(down, up, id=f"{down} before {up}") for down in ERAS for up in ERAS],
+)
+"""Each era of the client with each era of the server."""
+
+STAMP = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+"""What a list of the stateless era has."""
+
+TOOLS = [{"name": "t", "inputSchema": {"type": "object"}}]
+
+ELICIT = "elicitation/create"
 FORM = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+CAN = {"elicitation": {"form": {}, "url": {}}, "roots": {}, "sampling": {}}
+ASK = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]]}}
+"""A call in which an `AskingServer` sends a form."""
+
+ANSWER = {"action": "accept", "content": {"name": "ann"}}
+
+
+def answers_in(response: dict[str, Any]) -> list[Any]:
+    """Return the responses that an `AskingServer` got during a call."""
+    found: list[Any] = response["result"]["structuredContent"]["answers"]
+    return found
 
 
 class AskingServer(FakeServer):
@@ -315,9 +375,12 @@ class AskingServer(FakeServer):
     """
 
     def __init__(self, version: str = "2025-11-25", **methods: Any) -> None:
-        listed = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
         super().__init__(
-            {"tools/list": lambda *_: listed, "tools/call": self.called, **methods},
+            {
+                "tools/list": lambda *_: {"tools": TOOLS},
+                "tools/call": self.called,
+                **methods,
+            },
             version=version,
             capabilities={"tools": {"listChanged": True}, "logging": {}},
         )
@@ -372,8 +435,7 @@ class AskingServer(FakeServer):
 def rounds(*results: Any) -> FakeServer:
     """Return a server whose tool `t` returns these results, one after the other."""
     left = list(results)
-    stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-    listed = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}], **stamp}
+    listed = {"tools": TOOLS, **STAMP}
     methods = {"tools/list": lambda *_: listed, "tools/call": lambda *_: left.pop(0)}
     return FakeServer(methods, version="2026-07-28", capabilities={"tools": {}})
 

@@ -8,11 +8,20 @@ import sys
 import attrs
 import pytest
 from bridged import (
+    ACKNOWLEDGED,
+    ASK,
+    CAN,
+    CANCELLED,
     DONE,
+    ELICIT,
     FORM,
     META,
+    STAMP,
+    TASKS,
+    TOOLS,
     AskingServer,
     a_request,
+    answers_in,
     joined,
     needs,
     raw,
@@ -28,16 +37,10 @@ from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.upstream import ChangeThrottle
 from mcpwire.limits import Recovery
-from mcpwire.server.notifications import TOOLS, Hub
+from mcpwire.server.notifications import Hub
 
-ELICIT = "elicitation/create"
-CAN = {"elicitation": {"form": {}, "url": {}}, "roots": {}, "sampling": {}}
-ASK = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]]}}
-TASKS = "io.modelcontextprotocol/tasks"
-
-
-def answers_in(response):
-    return response["result"]["structuredContent"]["answers"]
+CHANGED = "notifications/tools/list_changed"
+VISIT = {"mode": "url", "message": "go", "url": "https://a/", "elicitationId": "1"}
 
 
 async def test_error_for_an_unconnected_server_names_it():
@@ -60,7 +63,7 @@ async def test_client_response_timeout_is_an_error_to_the_server():
         (found,) = answers_in(response)
         assert found["error"]["code"] == -32603
         assert "did not answer" in found["error"]["message"]
-        assert await client.wait_for("notifications/cancelled")
+        assert await client.wait_for(CANCELLED)
 
 
 async def test_input_required_without_requests_is_retried_with_its_state():
@@ -71,7 +74,7 @@ async def test_input_required_without_requests_is_retried_with_its_state():
         connection = upstreams.members["up"].client.connection
         soon = Recovery(backoff_initial=0.01)
         connection.settings = attrs.evolve(connection.settings, recovery=soon)
-        response = await client.ask("tools/call", {"name": "up_t"})
+        response = await client.call()
         assert response["result"] == {"content": []}
     states = [call.get("requestState") for call in server.requests("tools/call")]
     assert states == [None, "later", "later"]
@@ -80,9 +83,8 @@ async def test_input_required_without_requests_is_retried_with_its_state():
 async def test_refused_input_of_a_prompt_request_is_an_error():
     server = rounds()
     input_required = needs(a={"method": ELICIT, "params": FORM})
-    stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     server.members["capabilities"] = {"prompts": {}}
-    server.methods["prompts/list"] = lambda *_: {"prompts": [{"name": "p"}], **stamp}
+    server.methods["prompts/list"] = lambda *_: {"prompts": [{"name": "p"}], **STAMP}
     server.methods["prompts/get"] = lambda *_: input_required
     async with raw(server, **CAN) as client:
         id = client.request("prompts/get", {"name": "up_p"})
@@ -93,35 +95,21 @@ async def test_refused_input_of_a_prompt_request_is_an_error():
 
 
 async def test_url_elicitation_error_reaches_a_client_without_url_elicitation():
-    visit = {"mode": "url", "message": "go", "url": "https://a/", "elicitationId": "1"}
-    data = {"elicitations": [visit]}
+    error = {"message": "sign in", "data": {"elicitations": [VISIT]}}
     server = AskingServer()
-
-    def refuse(*_):
-        error = {"code": -32042, "message": "sign in", "data": data}
-        server.send({"jsonrpc": "2.0", "id": server.current["id"], "error": error})
-        return SILENCE
-
-    server.methods["tools/call"] = refuse
+    server.methods["tools/call"] = lambda *_: rpc_error(-32042, **error)
     for declared in ({}, {"elicitation": {"form": {}}}):
         async with raw(server, "2026-07-28", **declared) as client:
-            response = await client.ask("tools/call", {"name": "up_t"})
-            assert response["error"] == {
-                "code": -32603,
-                "message": "sign in",
-                "data": data,
-            }
+            assert (await client.call())["error"] == {"code": -32603, **error}
     async with raw(server, "2025-11-25", **CAN) as client:
-        response = await client.ask("tools/call", {"name": "up_t"})
-        assert response["error"] == {"code": -32042, "message": "sign in", "data": data}
+        assert (await client.call())["error"] == {"code": -32042, **error}
 
 
 async def test_url_elicitation_error_after_an_elicitation_becomes_a_request():
-    visit = {"mode": "url", "message": "go", "url": "https://a/", "elicitationId": "1"}
     server = AskingServer()
 
     def refuse(_):
-        error = {"code": -32042, "message": "go", "data": {"elicitations": [visit]}}
+        error = {"code": -32042, "message": "go", "data": {"elicitations": [VISIT]}}
         server.send({"jsonrpc": "2.0", "id": server.current["id"], "error": error})
 
     server.answered = refuse
@@ -140,17 +128,11 @@ async def test_url_elicitation_error_after_an_elicitation_becomes_a_request():
 @pytest.mark.parametrize("code", [-32055, -32001, 7, -32602])
 async def test_server_error_keeps_message_and_data_in_both_eras(code):
     server = AskingServer()
-
-    def refuse(*_):
-        error = {"code": code, "message": "no luck", "data": {"why": 1}}
-        server.send({"jsonrpc": "2.0", "id": server.current["id"], "error": error})
-        return SILENCE
-
-    server.methods["tools/call"] = refuse
+    server.methods["tools/call"] = lambda *_: rpc_error(code, "no", data={"why": 1})
     for down in ("2025-11-25", "2026-07-28"):
         async with raw(server, down) as client:
-            error = (await client.ask("tools/call", {"name": "up_t"}))["error"]
-        assert (error["message"], error["data"]) == ("no luck", {"why": 1})
+            error = (await client.call())["error"]
+        assert (error["message"], error["data"]) == ("no", {"why": 1})
         is_unknown = down == "2026-07-28" and code in {-32055, -32001}
         assert error["code"] == (-32603 if is_unknown else code)
 
@@ -176,7 +158,7 @@ for line in sys.stdin:
 async def test_last_stderr_line_of_a_server_is_logged_and_not_sent_to_clients(caplog):
     up = mcpwire.Stdio(sys.executable, ["-S", "-c", DYING])
     async with joined(Gateway({"up": up})) as client:
-        error = (await client.ask("tools/call", {"name": "up_t"}))["error"]
+        error = (await client.call())["error"]
     assert error["message"] == "'up' failed tools/call: the server exited with code 1"
     assert "last line of stderr: 'a key of the server'" in caplog.text
 
@@ -194,7 +176,7 @@ async def test_shared_session_gets_log_messages_of_its_calls_from_its_level():
     async with joined(Gateway({"up": server}, share="identity")) as client:
         for level, expected in (("error", ["error"]), ("debug", ["debug", "error"])):
             await client.ask("logging/setLevel", {"level": level})
-            await client.ask("tools/call", {"name": "up_t"})
+            await client.call()
             levels = [line["params"]["level"] for line in client.lines]
             assert levels == expected
             client.lines.clear()
@@ -217,8 +199,7 @@ async def test_notifications_with_missing_or_invalid_params_are_dropped():
         ):
             up.send({"jsonrpc": "2.0", "method": method})
             up.notify(method, taskId=5, uri=5)
-        await client.ask("ping")
-        await client.ask("ping")
+        await client.settle()
         assert client.lines == []
 
 
@@ -241,9 +222,8 @@ async def test_unsubscribe_succeeds_although_the_server_refuses_it():
         up.methods["resources/subscribe"] = lambda *_: SILENCE
         id = client.request("resources/subscribe", {"uri": "a:b"})
         await client.ask("ping")
-        client.send(method="notifications/cancelled", params={"requestId": id})
-        for _ in range(3):
-            await client.ask("ping")
+        client.cancel(id)
+        await client.settle()
         up.methods["resources/subscribe"] = lambda *_: {}
         response = await client.ask("resources/subscribe", {"uri": "a:b"})
         assert response["result"] == {}
@@ -295,14 +275,8 @@ async def test_subscription_is_made_at_the_server_that_has_the_resource(version)
     servers = {"a": having("x:1"), "b": having("x:2")}
     async with joined(Gateway(servers), version) as client:
         if version == "2026-07-28":
-            uris = ["x:2", "x:3"]
-            client.request(
-                "subscriptions/listen",
-                {"notifications": {"resourceSubscriptions": uris}},
-            )
-            begun = await client.wait_for("notifications/subscriptions/acknowledged")
-            accepted = begun["params"]["notifications"]["resourceSubscriptions"]
-            assert accepted == ["x:2"]
+            _, accepted = await client.listen(resourceSubscriptions=["x:2", "x:3"])
+            assert accepted["resourceSubscriptions"] == ["x:2"]
         else:
             response = await client.ask("resources/subscribe", {"uri": "x:2"})
             assert response["result"] == {}
@@ -321,7 +295,7 @@ async def test_task_subscription_acknowledges_only_tasks_the_server_accepts():
             "taskIds": [id for id in requested["taskIds"] if id != "mute"],
         }
         up.notify(
-            "notifications/subscriptions/acknowledged",
+            ACKNOWLEDGED,
             notifications={key: each for key, each in requested.items() if each},
             _meta={f"{META}subscriptionId": up.current["id"]},
         )
@@ -330,30 +304,22 @@ async def test_task_subscription_acknowledges_only_tasks_the_server_accepts():
     def call(params, _):
         return {"resultType": "task", "taskId": params["arguments"]["id"]}
 
-    tools = [{"name": "t", "inputSchema": {"type": "object"}}]
-    listed = {"resultType": "complete", "tools": tools}
-    listed |= {"ttlMs": 0, "cacheScope": "private"}
     up = FakeServer(
         {
             "subscriptions/listen": listen,
             "tools/call": call,
-            "tools/list": lambda *_: listed,
+            "tools/list": lambda *_: {"tools": TOOLS, **STAMP},
         },
         version="2026-07-28",
         capabilities={"tools": {}, "extensions": {TASKS: {}}},
     )
     async with raw(up, "2026-07-28", extensions={TASKS: {}}) as client:
         loud, mute = [
-            (await client.ask("tools/call", {"name": "up_t", "arguments": {"id": id}}))[
-                "result"
-            ]["taskId"]
-            for id in ("loud", "mute")
+            (await client.call(id=id))["result"]["taskId"] for id in ("loud", "mute")
         ]
-        subscription = {"notifications": {"taskIds": [loud, mute, loud]}}
-        id = client.request("subscriptions/listen", subscription)
-        acknowledged = await client.wait_for("notifications/subscriptions/acknowledged")
-        assert acknowledged["params"]["notifications"] == {"taskIds": [loud]}
-        client.send(method="notifications/cancelled", params={"requestId": id})
+        id, accepted = await client.listen(taskIds=[loud, mute, loud])
+        assert accepted == {"taskIds": [loud]}
+        client.cancel(id)
         bad = {"notifications": {"taskIds": [5]}}
         response = await client.ask("subscriptions/listen", bad)
         assert response["error"]["code"] == -32602
@@ -369,11 +335,11 @@ async def test_closed_change_throttle_sends_no_more_notifications():
 
     hub = CountingHub()
     throttle = ChangeThrottle(hub)
-    throttle.notify(TOOLS)
-    throttle.notify(TOOLS)
+    throttle.notify(CHANGED)
+    throttle.notify(CHANGED)
     assert hub.sent == 1
     throttle.close()
-    throttle.notify(TOOLS)
+    throttle.notify(CHANGED)
     await asyncio.sleep(0.06)  # longer than the window
     assert hub.sent == 1
 

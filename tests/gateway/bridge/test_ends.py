@@ -5,26 +5,22 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from bridged import RawClient, joined, raw
+from bridged import CANCELLED, ERA_PAIRS, ERAS, STAMP, TOOLS, RawClient, joined, raw
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 
 from mcpwire.gateway import Gateway
 
-CANCELLED = "notifications/cancelled"
-
 
 def server(version="2025-11-25", **methods):
-    stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-    stamp = stamp if version == "2026-07-28" else {}
-    tools = [{"name": "t", "inputSchema": {"type": "object"}}]
+    stamp = STAMP if version == "2026-07-28" else {}
 
     def call(params, _):
         if "arguments" in params:
             return SILENCE
         return {"content": [], **stamp}
 
-    found = {"tools/list": lambda *_: {"tools": tools, **stamp}, "tools/call": call}
+    found = {"tools/list": lambda *_: {"tools": TOOLS, **stamp}, "tools/call": call}
     return FakeServer({**found, **methods}, version=version, capabilities={"tools": {}})
 
 
@@ -42,19 +38,13 @@ async def begin(client, up, count=1):
     return ids
 
 
-ERAS = ("2025-11-25", "2026-07-28")
-
-
 @pytest.mark.system("L-O4")
-@pytest.mark.parametrize("down", ERAS)
-@pytest.mark.parametrize("behind", ERAS)
-async def test_cancellation_reaches_the_server_with_the_upstream_request_id(
-    down, behind
-):
-    up = server(behind)
+@ERA_PAIRS
+async def test_cancellation_reaches_the_server_with_the_upstream_request_id(down, up):
+    up = server(up)
     async with raw(up, down) as client:
         _, second, _ = await begin(client, up, 3)
-        client.send(method=CANCELLED, params={"requestId": second})
+        client.cancel(second)
         for _ in range(3):
             await client.ask("tools/list")
         (cancelled,) = up.requests(CANCELLED)
@@ -107,7 +97,7 @@ async def test_lost_server_fails_only_its_own_calls(down):
         kept.send({"jsonrpc": "2.0", "id": upstream_id, "result": result})
         assert (await client.response(other))["result"]["isError"] is False
         # The next request connects the server again.
-        again = await client.ask("tools/call", {"name": "up_t"})
+        again = await client.call()
         assert again["result"]["content"] == []
 
 
@@ -132,7 +122,7 @@ async def test_unwritable_arguments_fail_only_their_call():
             b'"params":{"name":"up_t","arguments":{"n":1e400}}}\n'
         )
         client.channel._write(huge)
-        fine = await client.ask("tools/call", {"name": "up_t"})
+        fine = await client.call()
         assert fine["result"]["content"] == []
         (refused,) = [line for line in client.lines if "error" in line]
         assert refused["error"]["code"] in {-32700, -32602}

@@ -7,7 +7,17 @@ import itertools
 
 import attrs
 import pytest
-from bridged import META, AskingServer, RawClient, joined, raw
+from bridged import (
+    ACKNOWLEDGED,
+    CANCELLED,
+    META,
+    STAMP,
+    TOOLS,
+    AskingServer,
+    joined,
+    raw,
+    several,
+)
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 from loop_polling import until
@@ -19,15 +29,15 @@ from mcpwire.gateway.gateway import GATEWAY_LIMITS
 CHANGED = "notifications/tools/list_changed"
 UPDATED = "notifications/resources/updated"
 LOG = "notifications/message"
+LEVEL = f"{META}logLevel"
 
 RESOURCES = {"resources": [{"uri": "memo://1", "name": "memo"}]}
 
 
 def server(version="2025-11-25", **methods):
-    stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-    stamp = stamp if version == "2026-07-28" else {}
+    stamp = STAMP if version == "2026-07-28" else {}
     answers = {
-        "tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+        "tools/list": {"tools": TOOLS},
         "resources/list": RESOURCES,
         "resources/templates/list": {"resourceTemplates": []},
         "tools/call": {"content": []},
@@ -50,27 +60,11 @@ def server(version="2025-11-25", **methods):
     )
 
 
-async def settle(client):
-    """Exchange a few requests, so that pending messages are delivered."""
-    for _ in range(3):
-        await client.ask("ping" if client.version < "2026" else "server/discover")
+def refuse(*_):
+    return rpc_error(-32002, "no such resource")
 
 
 # --- lists
-
-
-@pytest.mark.system("O70")
-async def test_list_after_list_changed_is_the_new_list():
-    up = server()
-    async with raw(up) as client:
-        old = await client.ask("tools/list")
-        tools = [{"name": "new", "inputSchema": {"type": "object"}}]
-        up.methods["tools/list"] = lambda *_: {"tools": tools}
-        up.notify(CHANGED)
-        assert await client.wait_for(CHANGED)
-        new = await client.ask("tools/list")
-    assert [each["name"] for each in old["result"]["tools"]] == ["up_t"]
-    assert [each["name"] for each in new["result"]["tools"]] == ["up_new"]
 
 
 async def test_burst_of_changes_becomes_one_notification_and_a_later_one_another():
@@ -83,7 +77,7 @@ async def test_burst_of_changes_becomes_one_notification_and_a_later_one_another
         await client.wait_for(CHANGED)
         up.notify(CHANGED)
         await client.wait_for(CHANGED)
-        await settle(client)
+        await client.settle()
         assert client.lines == []
 
 
@@ -93,9 +87,8 @@ async def test_reconnecting_sends_list_changed_for_all_lists():
     async with raw(up) as client:
         await client.ask("tools/list")
         await up.channel.aclose()
-        tools = [{"name": "new", "inputSchema": {"type": "object"}}]
-        up.methods["tools/list"] = lambda *_: {"tools": tools}
-        response = await client.ask("tools/call", {"name": "up_t"})
+        up.methods["tools/list"] = lambda *_: {"tools": [{**TOOLS[0], "name": "new"}]}
+        response = await client.call()
         assert response["result"]["content"] == []
         assert await client.wait_for(CHANGED)
         assert await client.wait_for("notifications/resources/list_changed")
@@ -114,9 +107,8 @@ class EndingServer(FakeServer):
 
     def listen(self, params, _):
         loop, id = asyncio.get_running_loop(), self.current["id"]
-        meta = {"io.modelcontextprotocol/subscriptionId": id}
-        acknowledged = {"notifications": params["notifications"], "_meta": meta}
-        self.notify("notifications/subscriptions/acknowledged", **acknowledged)
+        meta = {f"{META}subscriptionId": id}
+        self.notify(ACKNOWLEDGED, notifications=params["notifications"], _meta=meta)
         self.listens.append(loop.time())
         end = {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}}
         duration = self.lasting(len(self.listens))
@@ -163,10 +155,8 @@ async def test_updated_subscription_that_ends_at_once_is_reopened_with_backoff()
     up = EndingServer(lambda n: 0 if n > 1 else None)
     async with raw(up, "2026-07-28") as client:
         await client.ask("tools/list")
-        notifications = {"resourceSubscriptions": ["memo://1"]}
         for _ in range(2):
-            client.request("subscriptions/listen", {"notifications": notifications})
-            await client.wait_for("notifications/subscriptions/acknowledged")
+            await client.listen(resourceSubscriptions=["memo://1"])
         await asyncio.sleep(20)  # of the virtual clock
         assert up.pauses()[1:] == [0, 1, 2, 4, 8]
 
@@ -175,19 +165,15 @@ async def test_stateless_subscription_gets_list_changes_and_updates():
     up = server()
     async with raw(up, "2026-07-28") as client:
         await client.ask("tools/list")
-        notifications = {
-            "toolsListChanged": True,
-            "resourceSubscriptions": ["memo://1"],
-        }
-        id = client.request("subscriptions/listen", {"notifications": notifications})
-        acknowledged = await client.wait_for("notifications/subscriptions/acknowledged")
-        assert acknowledged["params"]["notifications"] == notifications
+        requested = {"toolsListChanged": True, "resourceSubscriptions": ["memo://1"]}
+        id, accepted = await client.listen(**requested)
+        assert accepted == requested
         up.notify(CHANGED)
         up.notify(UPDATED, uri="memo://1")
         assert (await client.wait_for(CHANGED))["params"]["_meta"]
         assert (await client.wait_for(UPDATED))["params"]["uri"] == "memo://1"
-        client.send(method="notifications/cancelled", params={"requestId": id})
-        await settle(client)
+        client.cancel(id)
+        await client.settle()
         assert up.requests("resources/unsubscribe") == [{"uri": "memo://1"}]
 
 
@@ -196,24 +182,17 @@ async def test_stateless_subscription_gets_list_changes_and_updates():
 
 async def test_two_subscribers_of_a_resource_share_one_upstream_subscription():
     up = server()
-    async with Gateway({"up": up}) as gateway:
-        clients = [RawClient(gateway, "2026-07-28") for _ in range(2)]
-        params = {"notifications": {"resourceSubscriptions": ["memo://1"]}}
-        ids = []
-        for client in clients:
-            await client.open()
-            ids.append(client.request("subscriptions/listen", params))
-            await client.wait_for("notifications/subscriptions/acknowledged")
+    async with several(Gateway({"up": up}), 2, "2026-07-28") as clients:
+        memo = {"resourceSubscriptions": ["memo://1"]}
+        ids = [(await client.listen(**memo))[0] for client in clients]
         assert up.requests("resources/subscribe") == [{"uri": "memo://1"}]
         up.notify(UPDATED, uri="memo://1")
         for client in clients:
             assert (await client.wait_for(UPDATED))["params"]["uri"] == "memo://1"
         for client, id, left in zip(clients, ids, (1, 0), strict=True):
-            client.send(method="notifications/cancelled", params={"requestId": id})
-            await settle(client)
+            client.cancel(id)
+            await client.settle()
             assert bool(up.requests("resources/unsubscribe")) is (left == 0)
-        for client in clients:
-            await client.aclose()
 
 
 async def test_repeated_subscribe_and_unsubscribe_reach_the_server_once():
@@ -228,7 +207,7 @@ async def test_repeated_subscribe_and_unsubscribe_reach_the_server_once():
         for _ in range(2):
             await client.ask("resources/unsubscribe", {"uri": "memo://1"})
         up.notify(UPDATED, uri="memo://1")
-        await settle(client)
+        await client.settle()
         assert client.lines == []
     assert len(up.requests("resources/subscribe")) == 1
     assert len(up.requests("resources/unsubscribe")) == 1
@@ -240,15 +219,12 @@ async def test_reconnecting_sends_subscriptions_and_log_level_again():
         await client.ask("resources/subscribe", {"uri": "memo://1"})
         await client.ask("logging/setLevel", {"level": "error"})
         await up.channel.aclose()
-        await client.ask("tools/call", {"name": "up_t"})
+        await client.call()
     assert len(up.requests("resources/subscribe")) == 2
     assert up.requests("logging/setLevel") == [{"level": "error"}] * 2
 
 
 async def test_subscribe_error_of_the_server_reaches_the_client():
-    def refuse(*_):
-        return rpc_error(-32002, "no such resource")
-
     up = server(**{"resources/subscribe": refuse})
     async with raw(up) as client:
         response = await client.ask("resources/subscribe", {"uri": "memo://1"})
@@ -259,15 +235,10 @@ async def test_subscribe_error_of_the_server_reaches_the_client():
 
 
 async def test_acknowledgement_omits_resources_that_servers_refused():
-    def refuse(*_):
-        return rpc_error(-32002, "no such resource")
-
     up = server(**{"resources/subscribe": refuse})
     async with raw(up, "2026-07-28") as client:
-        notifications = {"resourceSubscriptions": ["memo://1", "memo://1"]}
-        client.request("subscriptions/listen", {"notifications": notifications})
-        acknowledged = await client.wait_for("notifications/subscriptions/acknowledged")
-        assert not acknowledged["params"]["notifications"].get("resourceSubscriptions")
+        _, accepted = await client.listen(resourceSubscriptions=["memo://1"] * 2)
+        assert not accepted.get("resourceSubscriptions")
         for bad in ({"resourceSubscriptions": 5}, 5):
             response = await client.ask("subscriptions/listen", {"notifications": bad})
             assert response["error"]["code"] == -32602
@@ -275,32 +246,21 @@ async def test_acknowledgement_omits_resources_that_servers_refused():
 
 @pytest.mark.system("L-O7")
 async def test_subscriptions_over_the_limits_are_refused():
-    up = server()
     limits = attrs.evolve(GATEWAY_LIMITS, listens=2)
-    async with Gateway({"up": up}, limits=limits) as gateway:
-        clients = [RawClient(gateway, "2026-07-28") for _ in range(3)]
-        notifications = {"resourceSubscriptions": ["memo://1"]}
-        for client in clients[:2]:
-            await client.open()
-            client.request("subscriptions/listen", {"notifications": notifications})
-            await client.wait_for("notifications/subscriptions/acknowledged")
+    gateway = Gateway({"up": server()}, limits=limits)
+    async with several(gateway, 3, "2026-07-28") as (one, other, last):
+        memo = {"resourceSubscriptions": ["memo://1"]}
+        for client in (one, other):
+            await client.listen(**memo)
         assert len(gateway.listens) == 2
-        one, _, last = clients
-        await last.open()
-        response = await last.ask(
-            "subscriptions/listen", {"notifications": notifications}
-        )
+        response = await last.ask("subscriptions/listen", {"notifications": memo})
         assert "too many subscriptions" in response["error"]["message"]
         await one.aclose()
         await until(lambda: len(gateway.listens) == 1)
         for uris in ([f"memo://{n}" for n in range(1_025)], ["memo://" + 9_000 * "x"]):
-            notifications = {"resourceSubscriptions": uris}
-            response = await last.ask(
-                "subscriptions/listen", {"notifications": notifications}
-            )
+            memos = {"notifications": {"resourceSubscriptions": uris}}
+            response = await last.ask("subscriptions/listen", memos)
             assert "watches 1024 resources at most" in response["error"]["message"]
-        for client in clients[1:]:
-            await client.aclose()
     assert len(gateway.listens) == 0
 
 
@@ -316,10 +276,10 @@ async def test_cancelling_a_pending_subscription_unsubscribes_everything():
         notifications = {"resourceSubscriptions": ["memo://1", "memo://2"]}
         id = client.request("subscriptions/listen", {"notifications": notifications})
         await until(lambda: len(up.requests("resources/subscribe")) == 2)
-        await settle(client)
-        client.send(method="notifications/cancelled", params={"requestId": id})
+        await client.settle()
+        client.cancel(id)
         await until(lambda: {"uri": "memo://1"} in up.requests("resources/unsubscribe"))
-        await settle(client)
+        await client.settle()
         (upstreams,) = client.gateway.pool.shared
         assert upstreams.subscriptions == set()
 
@@ -332,16 +292,13 @@ async def test_session_that_ends_while_it_subscribes_leaves_the_others_subscribe
         return SILENCE if len(pending) == 1 else {}
 
     up = server(**{"resources/subscribe": subscribe})
-    gateway = Gateway({"up": up}, share="identity")
     memo = {"uri": "memo://1"}
-    async with joined(gateway) as client:
-        other = RawClient(gateway)
-        await other.open()
+    async with several(Gateway({"up": up}, share="identity"), 2) as (client, other):
         id, _ = (each.request("resources/subscribe", memo) for each in (client, other))
         await until(lambda: pending)
-        await settle(other)
+        await other.settle()
         await other.aclose()
-        await settle(client)
+        await client.settle()
         up.send({"jsonrpc": "2.0", "id": pending[0], "result": {}})
         assert (await client.response(id))["result"] == {}
         up.notify(UPDATED, **memo)
@@ -350,7 +307,7 @@ async def test_session_that_ends_while_it_subscribes_leaves_the_others_subscribe
 
 async def test_session_subscriptions_move_to_a_replacement_server():
     first, second, third = server(), server(), server()
-    third.methods["resources/subscribe"] = lambda *_: rpc_error(-32002, "none")
+    third.methods["resources/subscribe"] = refuse
     async with raw(first) as client:
         await client.ask("resources/subscribe", {"uri": "memo://1"})
         await client.ask("logging/setLevel", {"level": "error"})
@@ -372,21 +329,16 @@ async def test_stateless_subscriptions_move_to_a_replacement_server():
     first, second = server(), server()
     async with raw(first, "2026-07-28") as client:
         await client.ask("tools/list")
-        notifications = {"resourceSubscriptions": ["memo://1"]}
-        ids = [
-            client.request("subscriptions/listen", {"notifications": notifications})
-            for _ in range(2)
-        ]
-        for _ in ids:
-            await client.wait_for("notifications/subscriptions/acknowledged")
+        memo = {"resourceSubscriptions": ["memo://1"]}
+        ids = [(await client.listen(**memo))[0] for _ in range(2)]
         await client.gateway.replace({"up": second})
         second.notify(UPDATED, uri="memo://1")
         for _ in ids:
             await client.wait_for(UPDATED)
         for id in ids:
             assert second.requests("resources/unsubscribe") == []
-            client.send(method="notifications/cancelled", params={"requestId": id})
-            await settle(client)
+            client.cancel(id)
+            await client.settle()
         await until(lambda: second.requests("resources/unsubscribe"))
         assert len(second.requests("resources/subscribe")) == 1
 
@@ -397,20 +349,16 @@ async def test_subscription_ends_at_the_server_that_it_was_moved_to(version):
     async with raw(first, version) as client:
         await client.ask("tools/list")
         if version == "2026-07-28":
-            notifications = {"resourceSubscriptions": ["memo://1"]}
-            id = client.request(
-                "subscriptions/listen", {"notifications": notifications}
-            )
-            await client.wait_for("notifications/subscriptions/acknowledged")
+            id, _ = await client.listen(resourceSubscriptions=["memo://1"])
         else:
             await client.ask("resources/subscribe", {"uri": "memo://1"})
         await client.gateway.replace({"other": second})
         assert second.requests("resources/subscribe") == [{"uri": "memo://1"}]
         if version == "2026-07-28":
-            client.send(method="notifications/cancelled", params={"requestId": id})
+            client.cancel(id)
         else:
             await client.ask("resources/unsubscribe", {"uri": "memo://1"})
-        await settle(client)
+        await client.settle()
         assert second.requests("resources/unsubscribe") == [{"uri": "memo://1"}]
 
 
@@ -431,14 +379,13 @@ async def test_subscription_that_ends_while_it_is_moved_is_not_renewed():
 
 async def test_shared_subscription_ends_when_the_last_session_leaves():
     up = server()
-    async with Gateway({"up": up}, share="identity") as gateway:
-        one, other = RawClient(gateway), RawClient(gateway)
+    gateway = Gateway({"up": up}, share="identity")
+    async with several(gateway, 2) as (one, other):
         for client in (one, other):
-            await client.open()
             await client.ask("resources/subscribe", {"uri": "memo://1"})
         assert len(up.requests("resources/subscribe")) == 1
         await one.aclose()
-        await settle(other)
+        await other.settle()
         assert up.requests("resources/unsubscribe") == []
         await other.aclose()
         await until(lambda: up.requests("resources/unsubscribe"))
@@ -459,7 +406,7 @@ async def test_session_gets_log_messages_from_its_level_outside_of_requests():
         await client.ask("tools/list")
         for level in ("debug", "info", "emergency", "loud"):
             log(up, level)
-        await settle(client)
+        await client.settle()
         levels = [line["params"]["level"] for line in client.lines]
         assert levels == ["info", "emergency"]
         client.lines.clear()
@@ -490,11 +437,10 @@ async def test_stateless_request_gets_log_messages_from_its_own_level():
         return {"content": []}
 
     up = server(**{"tools/call": talk})
-    key = f"{META}logLevel"
     async with raw(up, "2026-07-28") as client:
         received = []
         for n, level in enumerate(("error", "info", None, "warning")):
-            meta = {} if level is None else {key: level}
+            meta = {} if level is None else {LEVEL: level}
             params = {"name": "up_t", "arguments": {"n": n}}
             await client.ask("tools/call", params, **meta)
             received.append(
@@ -519,7 +465,7 @@ async def test_calls_with_a_level_reach_a_server_that_does_not_answer_its_levels
     async with joined(gateway, "2026-07-28") as client:
         for _ in range(2):
             response = await client.ask(
-                "tools/call", {"name": "up_t"}, **{f"{META}logLevel": "error"}
+                "tools/call", {"name": "up_t"}, **{LEVEL: "error"}
             )
             assert response["result"]["content"] == []
     assert up.requests("logging/setLevel") == [{"level": "error"}]
@@ -530,18 +476,14 @@ async def test_level_that_a_shared_server_refuses_is_sent_again():
     up = server(**{"logging/setLevel": lambda *_: refusals.pop() if refusals else {}})
     async with raw(up, "2026-07-28") as client:
         for _ in range(3):
-            await client.ask(
-                "tools/call", {"name": "up_t"}, **{f"{META}logLevel": "error"}
-            )
+            await client.ask("tools/call", {"name": "up_t"}, **{LEVEL: "error"})
     assert up.requests("logging/setLevel") == [{"level": "error"}] * 2
 
 
 async def test_call_whose_server_is_removed_before_it_is_sent_names_the_server():
     up = server(**{"logging/setLevel": lambda *_: SILENCE})
     async with raw(up, "2026-07-28") as client:
-        id = client.request(
-            "tools/call", {"name": "up_t"}, **{f"{META}logLevel": "error"}
-        )
+        id = client.request("tools/call", {"name": "up_t"}, **{LEVEL: "error"})
         await until(lambda: up.requests("logging/setLevel"))
         await client.gateway.replace({"other": server()})
         error = (await client.response(id))["error"]
@@ -552,51 +494,43 @@ async def test_call_whose_server_is_removed_before_it_is_sent_names_the_server()
 
 async def test_log_message_without_an_owner_is_not_sent_to_sharing_clients():
     up = server()
-    key = f"{META}logLevel"
-    async with joined(Gateway({"up": up}), "2026-07-28") as client:
-        await client.ask("tools/list", **{key: "debug"})
+    async with raw(up, "2026-07-28") as client:
+        await client.ask("tools/list", **{LEVEL: "debug"})
         log(up, "error")
-        await settle(client)
+        await client.settle()
         assert client.lines == []
 
 
 @pytest.mark.system("L-O4")
 async def test_log_message_of_a_cancelled_call_reaches_no_other_client():
     up = server(**{"tools/call": lambda *_: SILENCE})
-    key = f"{META}logLevel"
-    async with Gateway({"up": up}) as gateway:
-        first, second = (RawClient(gateway, "2026-07-28") for _ in range(2))
-        await first.open()
-        await second.open()
+    async with several(Gateway({"up": up}), 2, "2026-07-28") as (first, second):
         for client in (first, second):
             await client.ask("tools/list")
-        gone = first.request("tools/call", {"name": "up_t"}, **{key: "debug"})
+        gone = first.request("tools/call", {"name": "up_t"}, **{LEVEL: "debug"})
         await until(lambda: up.requests("tools/call"))
-        first.send(method="notifications/cancelled", params={"requestId": gone})
-        await until(lambda: up.requests("notifications/cancelled"))
-        second.request("tools/call", {"name": "up_t"}, **{key: "debug"})
+        first.cancel(gone)
+        await until(lambda: up.requests(CANCELLED))
+        second.request("tools/call", {"name": "up_t"}, **{LEVEL: "debug"})
         await until(lambda: len(up.requests("tools/call")) == 2)
         log(up, "error", "of the first client alone")
         for client in (first, second):
-            await settle(client)
+            await client.settle()
             assert client.lines == []
-        await first.aclose()
-        await second.aclose()
 
 
 async def test_requests_to_a_stateless_server_carry_the_sessions_log_level():
     up = server("2026-07-28")
-    key = f"{META}logLevel"
     async with raw(up) as client:
-        await client.ask("tools/call", {"name": "up_t"})
+        await client.call()
         await client.ask("logging/setLevel", {"level": "error"})
-        await client.ask("tools/call", {"name": "up_t"})
+        await client.call()
     calls = up.requests("tools/call")
-    assert [each["_meta"][key] for each in calls] == ["info", "error"]
+    assert [each["_meta"][LEVEL] for each in calls] == ["info", "error"]
     async with joined(Gateway({"up": up}, share="identity")) as client:
         await client.ask("logging/setLevel", {"level": "alert"})
-        await client.ask("tools/call", {"name": "up_t"})
-    assert up.requests("tools/call")[-1]["_meta"][key] == "alert"
+        await client.call()
+    assert up.requests("tools/call")[-1]["_meta"][LEVEL] == "alert"
 
 
 # --- the rest
@@ -610,7 +544,7 @@ async def test_elicitation_complete_is_sent_only_if_the_revision_has_it(version,
     async with raw(up, version) as client:
         await client.ask("tools/list")
         up.notify("notifications/elicitation/complete", elicitationId="e1")
-        await settle(client)
+        await client.settle()
         received = [line["params"] for line in client.lines]
         assert received == ([{"elicitationId": "e1"}] if hears else [])
 
@@ -625,7 +559,7 @@ async def test_unknown_notification_reaches_the_client_of_a_session():
             "x": 1
         }
         up.notify("notifications/initialized")
-        await settle(client)
+        await client.settle()
         assert client.lines == []
 
 
@@ -633,7 +567,7 @@ async def test_roots_list_changed_reaches_only_servers_whose_revision_has_it():
     servers = {"a": AskingServer(), "b": server("2026-07-28")}
     async with joined(Gateway(servers), roots={"listChanged": True}) as client:
         client.send(method="notifications/roots/list_changed")
-        await settle(client)
+        await client.settle()
     counts = [
         [m.get("method") for m in each.received].count(
             "notifications/roots/list_changed"

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from bridged import Downstream, Upstream, wait
+from bridged import ERA_PAIRS, Downstream, Upstream, wait
 
 import mcpwire
 from mcpwire.gateway import Gateway
@@ -21,12 +21,6 @@ JSON = {
     "accept": "application/json, text/event-stream",
     "content-type": "application/json",
 }
-
-ERAS = [
-    pytest.param(down, up, id=f"{down} before {up}")
-    for down in ("2025-11-25", "2026-07-28")
-    for up in ("2025-11-25", "2026-07-28")
-]
 
 
 @asynccontextmanager
@@ -42,7 +36,7 @@ async def over_http(up, **options):
 
 
 @pytest.mark.system("A50", "A51", "A52", "L-O1")
-@pytest.mark.parametrize(("down", "up"), ERAS)
+@ERA_PAIRS
 async def test_all_features_are_relayed_over_http_in_both_eras(down, up):
     upstream, side = Upstream(up), Downstream()
     async with over_http(upstream) as target:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from bridged import DONE, FORM, META, AskingServer, RawClient, needs, raw, rounds
+from bridged import (
+    ANSWER,
+    ASK,
+    CAN,
+    DONE,
+    ELICIT,
+    FORM,
+    META,
+    AskingServer,
+    RawClient,
+    answers_in,
+    needs,
+    raw,
+    rounds,
+    several,
+)
 from fakes import SILENCE
 
 from mcpwire.gateway import Gateway
 
-ELICIT = "elicitation/create"
 SAMPLE = "sampling/createMessage"
-CAN = {"elicitation": {"form": {}, "url": {}}, "roots": {}, "sampling": {}}
-ASK = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]]}}
-ANSWER = {"action": "accept", "content": {"name": "ann"}}
-
-
-def answers_in(response):
-    return response["result"]["structuredContent"]["answers"]
 
 
 @pytest.mark.system("A50", "A51", "A52")
@@ -86,8 +93,7 @@ async def test_session_client_gets_a_request_without_a_call_in_flight():
         server.send({"jsonrpc": "2.0", "id": "own", "method": "roots/list"})
         request = await client.wait_for("roots/list")
         client.send(id=request["id"], result={"roots": []})
-        await client.ask("ping")
-        await client.ask("ping")
+        await client.settle()
         assert server.answers["own"]["result"] == {"roots": []}
 
 
@@ -106,9 +112,8 @@ async def test_request_with_several_calls_in_flight_on_a_pipe_is_refused():
         assert found["error"]["code"] == -32603
         assert "2 calls are running" in found["error"]["message"]
         # The request may still belong to the cancelled call.
-        client.send(method="notifications/cancelled", params={"requestId": waiting})
-        for _ in range(3):
-            await client.ask("server/discover")
+        client.cancel(waiting)
+        await client.settle()
         (found,) = answers_in(await client.ask("tools/call", ASK))
         assert "2 calls are running" in found["error"]["message"]
 
@@ -159,9 +164,8 @@ async def test_cancelled_call_reaches_the_server_while_its_request_is_pending():
     async with raw(server, **CAN) as client:
         id = client.request("tools/call", ASK)
         await client.wait_for(ELICIT)
-        client.send(method="notifications/cancelled", params={"requestId": id})
-        await client.ask("ping")
-        await client.ask("ping")
+        client.cancel(id)
+        await client.settle()
         (cancelled,) = server.requests("notifications/cancelled")
         (call,) = [m for m in server.received if m.get("method") == "tools/call"]
         assert cancelled["requestId"] == call["id"]
@@ -207,7 +211,7 @@ async def test_refused_input_request_ends_the_call_with_the_reason():
 async def test_input_request_for_an_undeclared_feature_fails_the_call():
     server = rounds(needs(a={"method": SAMPLE, "params": {}}))
     async with raw(server, elicitation={}) as client:
-        result = (await client.ask("tools/call", {"name": "up_t"}))["result"]
+        result = (await client.call())["result"]
         assert "did not declare sampling" in result["content"][0]["text"]
 
 
@@ -221,7 +225,7 @@ async def test_input_request_for_an_undeclared_feature_fails_the_call():
 )
 async def test_invalid_input_required_result_fails_the_call(result):
     async with raw(rounds(result), **CAN) as client:
-        error = (await client.ask("tools/call", {"name": "up_t"}))["error"]
+        error = (await client.call())["error"]
         assert error["data"] == {"server": "up", "error": "InvalidMessage"}
 
 
@@ -229,7 +233,7 @@ async def test_input_required_and_state_pass_between_stateless_ends():
     input_required = needs("theirs", a={"method": ELICIT, "params": FORM, "x": 1})
     server = rounds(input_required, DONE)
     async with raw(server, "2026-07-28", **CAN) as client:
-        result = (await client.ask("tools/call", {"name": "up_t"}))["result"]
+        result = (await client.call())["result"]
         state = result["requestState"]
         assert {key: result[key] for key in input_required} == {
             **input_required,
@@ -244,10 +248,8 @@ async def test_input_required_and_state_pass_between_stateless_ends():
 
 async def test_sharing_sessions_get_only_the_requests_of_their_calls():
     server = AskingServer()
-    async with Gateway({"up": server}, share="identity") as gateway:
-        clients = [RawClient(gateway) for _ in range(2)]
-        for client in clients:
-            await client.open(**CAN)
+    gateway = Gateway({"up": server}, share="identity")
+    async with several(gateway, 2, **CAN) as clients:
         for client in clients:
             id = client.request("tools/call", ASK)
             request = await client.wait_for(ELICIT)
@@ -262,7 +264,6 @@ async def test_sharing_sessions_get_only_the_requests_of_their_calls():
             assert "2 calls are running" in answers_in(response)[0]["error"]["message"]
         for client in clients:
             assert client.lines == []
-            await client.aclose()
 
 
 async def test_requests_over_a_shared_set_declare_their_clients_capabilities():
@@ -273,7 +274,7 @@ async def test_requests_over_a_shared_set_declare_their_clients_capabilities():
         declared = ({}, {"sampling": {}}, {"elicitation": {"url": {}}})
         for client, each in zip(clients, declared, strict=True):
             await client.open(**each)
-            await client.ask("tools/call", {"name": "up_t"})
+            await client.call()
             await client.aclose()
     calls = server.requests("tools/call")
     assert [call["_meta"][key] for call in calls] == list(declared)

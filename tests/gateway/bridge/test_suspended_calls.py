@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from bridged import FORM, META, AskingServer, RawClient, a_request
+from bridged import (
+    ANSWER,
+    ASK,
+    CAN,
+    ELICIT,
+    FORM,
+    META,
+    AskingServer,
+    RawClient,
+    a_request,
+)
 from clocks import on_a_virtual_clock
-from fakes import SILENCE
 
-from mcpwire.errors import InternalError
+from mcpwire.errors import InternalError, rpc_error
 from mcpwire.gateway import Gateway
 from mcpwire.gateway.downstream import RelayedCall, SuspendedCalls, SuspensionLimits
 from mcpwire.server.request import RequestInfo
 
-ELICIT = "elicitation/create"
-CAN = {"elicitation": {"form": {}, "url": {}}, "roots": {}, "sampling": {}}
-ASK = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]]}}
-ANSWER = {"action": "accept", "content": {"name": "ann"}}
+TWO = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]] * 2}}
 
 
 class StatelessSetup:
@@ -88,17 +94,15 @@ async def test_request_state_is_valid_for_one_round_of_its_call():
         state = first["requestState"]
         responses = {"elicitation-1": ANSWER}
         other = {"name": "up_t", "arguments": {"ask": []}}
-        for params, given in ((other, state), (ASK, state[:-2] + "AA"), (ASK, "x")):
-            refused = await at.call(
-                params, requestState=given, inputResponses=responses
-            )
+        for params, given, answers in (
+            (other, state, responses),
+            (ASK, state[:-2] + "AA", responses),
+            (ASK, "x", responses),
+            (ASK, state, []),
+            (ASK, state, {"elicitation-1": 5}),
+        ):
+            refused = await at.call(params, requestState=given, inputResponses=answers)
             assert refused["code"] == -32602
-        refused = await at.call(ASK, requestState=state, inputResponses=[])
-        assert refused["code"] == -32602
-        refused = await at.call(
-            ASK, requestState=state, inputResponses={"elicitation-1": 5}
-        )
-        assert refused["code"] == -32602
         done = await at.call(ASK, requestState=state, inputResponses=responses)
         assert answers_in(done) == [ANSWER]
         refused = await at.call(ASK, requestState=state, inputResponses=responses)
@@ -107,11 +111,10 @@ async def test_request_state_is_valid_for_one_round_of_its_call():
 
 async def test_reused_request_state_is_refused():
     async with StatelessSetup() as at:
-        params = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]] * 2}}
-        first = await at.call(params)
-        second = await at.again(first, {"elicitation-1": ANSWER}, params)
+        first = await at.call(TWO)
+        second = await at.again(first, {"elicitation-1": ANSWER}, TWO)
         assert list(second["inputRequests"]) == ["elicitation-2"]
-        used = await at.again(first, {"elicitation-1": ANSWER}, params)
+        used = await at.again(first, {"elicitation-1": ANSWER}, TWO)
         assert "used before" in used["message"]
 
 
@@ -250,22 +253,19 @@ async def test_cancelling_a_resuming_request_cancels_the_call():
         }
         id = at.client.request("tools/call", params)
         await at.client.ask("server/discover")
-        at.client.send(method="notifications/cancelled", params={"requestId": id})
-        for _ in range(3):
-            await at.client.ask("server/discover")
+        at.client.cancel(id)
+        await at.client.settle()
         assert len(at.cancelled()) == 1
         assert len(at.gateway.suspension.calls) == 0
 
 
 async def test_request_cancelled_by_the_server_is_not_repeated():
     async with StatelessSetup() as at:
-        params = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]] * 2}}
-        first = await at.call(params)
+        first = await at.call(TWO)
         at.server.notify("notifications/cancelled", requestId="q2")
         at.server.asking["q1"][1].remove("q2")
-        done = await at.again(
-            first, {"elicitation-1": ANSWER, "elicitation-2": ANSWER}, params
-        )
+        answers = {"elicitation-1": ANSWER, "elicitation-2": ANSWER}
+        done = await at.again(first, answers, TWO)
         assert answers_in(done) == [ANSWER]
 
 
@@ -312,29 +312,14 @@ async def test_lost_server_fails_only_its_suspended_call():
 
 
 async def test_url_elicitations_of_an_error_are_requested_and_the_call_repeated():
-    visit = {
-        "mode": "url",
-        "message": "sign in",
-        "url": "https://example.com/",
-        "elicitationId": "e1",
-    }
+    visit = {"mode": "url", "message": "sign in", "url": "https://example.com/"}
+    data = {"elicitations": [{**visit, "elicitationId": "e1"}]}
+    outcomes = [rpc_error(-32042, "sign in", data=data), *[{"content": []}] * 2]
     async with StatelessSetup() as at:
-        refused = []
-
-        def needs(params, server):
-            if refused:
-                return {"content": []}
-            refused.append(params)
-            data = {"elicitations": [visit]}
-            error = {"code": -32042, "message": "sign in", "data": data}
-            server.send({"jsonrpc": "2.0", "id": server.current["id"], "error": error})
-            return SILENCE
-
-        at.server.methods["tools/call"] = needs
+        at.server.methods["tools/call"] = lambda *_: outcomes.pop(0)
         first = await at.call({"name": "up_t"})
-        expected = {key: each for key, each in visit.items() if key != "elicitationId"}
         assert first["inputRequests"] == {
-            "visit-1": {"method": ELICIT, "params": expected}
+            "visit-1": {"method": ELICIT, "params": visit}
         }
         declined = await at.call(
             {"name": "up_t"}, inputResponses={"visit-1": {"action": "decline"}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from bridged import AskingServer, Downstream, RawClient, joined
+from bridged import ERAS, TASKS, TOOLS, AskingServer, Downstream, joined
 from fakes import SILENCE, FakeServer
 
 import mcpwire
@@ -13,13 +13,7 @@ from mcpwire import Context
 from mcpwire.gateway import Gateway
 from mcpwire.versions import LATEST_SESSION
 
-TASKS = "io.modelcontextprotocol/tasks"
-
 RELATED = "io.modelcontextprotocol/related-task"
-
-ERAS = ("2025-11-25", "2026-07-28")
-
-TOOLS = [{"name": "t", "inputSchema": {"type": "object"}}]
 
 TASK = {
     "taskId": "1",
@@ -285,9 +279,7 @@ async def test_tasks_are_listed_only_to_sessions_with_their_own_connections(
         methods, version="2025-11-25", capabilities={"tools": {}, "tasks": can}
     )
     gateway = Gateway({"up": up}, share=share)
-    async with gateway:
-        client = RawClient(gateway)
-        await client.open()
+    async with joined(gateway) as client:
         call = {"name": "up_t", "task": {}}
         made = (await client.ask("tools/call", call))["result"]["task"]
         response = await client.ask("tasks/list")
@@ -295,4 +287,3 @@ async def test_tasks_are_listed_only_to_sessions_with_their_own_connections(
         assert lists or response["error"]["code"] == -32601
         for upstreams in (*gateway.session_sets, *gateway.pool.shared):
             assert ("list" in upstreams.capabilities(LATEST_SESSION)["tasks"]) is lists
-        await client.aclose()

@@ -7,7 +7,7 @@ import stat
 from datetime import datetime
 
 import pytest
-from bridged import FORM, AskingServer
+from bridged import ELICIT, ERAS, FORM, AskingServer
 from gateway_servers import named
 
 import mcpwire
@@ -17,14 +17,12 @@ from mcpwire.group import Member
 
 pytestmark = pytest.mark.system("O58")
 
-ELICIT = "elicitation/create"
-
 
 def ends(record):
     return record["side"], record["server"], record["from"], record["method"]
 
 
-@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("era", ERAS)
 async def test_each_exchange_is_recorded_on_both_sides(era):
     records = []
     gateway = Gateway({"a": named("a", "x")}, trace=records.append)
