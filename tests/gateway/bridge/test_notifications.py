@@ -234,6 +234,65 @@ async def test_subscribe_error_of_the_server_reaches_the_client():
         assert response["result"] == {}
 
 
+async def test_unsubscribe_succeeds_although_the_server_refuses_it():
+    up = server(**{"resources/unsubscribe": refuse})
+    async with raw(up) as client:
+        await client.ask("resources/subscribe", {"uri": "memo://1"})
+        response = await client.ask("resources/unsubscribe", {"uri": "memo://1"})
+        assert response["result"] == {}
+        # A subscribe request that is cancelled in flight leaves no subscription.
+        subscribe = up.methods["resources/subscribe"]
+        up.methods["resources/subscribe"] = lambda *_: SILENCE
+        id = client.request("resources/subscribe", {"uri": "memo://1"})
+        await client.ask("ping")
+        client.cancel(id)
+        await client.settle()
+        up.methods["resources/subscribe"] = subscribe
+        response = await client.ask("resources/subscribe", {"uri": "memo://1"})
+        assert response["result"] == {}
+        response = await client.ask("subscriptions/listen", {"notifications": {}})
+        assert "error" in response
+
+
+async def test_unsubscribe_from_a_resource_that_is_not_listed_any_more():
+    a, b = server(), server(**{"resources/list": lambda *_: {"resources": []}})
+    async with joined(Gateway({"a": a, "b": b})) as client:
+        await client.ask("resources/subscribe", {"uri": "memo://1"})
+        a.methods["resources/list"] = b.methods["resources/list"]
+        a.notify("notifications/resources/list_changed")
+        await client.wait_for("notifications/resources/list_changed")
+        response = await client.ask("resources/unsubscribe", {"uri": "memo://1"})
+        assert response["result"] == {}
+        assert a.requests("resources/unsubscribe") == [{"uri": "memo://1"}]
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_subscription_is_made_at_the_server_that_has_the_resource(version):
+    def having(uri):
+        methods = {
+            "resources/templates/list": lambda *_: {
+                "resourceTemplates": [{"uriTemplate": "x:{id}", "name": "x"}]
+            },
+            "resources/subscribe": lambda params, _: (
+                {} if params["uri"] == uri else refuse()
+            ),
+        }
+        return server(**methods)
+
+    servers = {"a": having("x:1"), "b": having("x:2")}
+    async with joined(Gateway(servers), version) as client:
+        if version == "2026-07-28":
+            _, accepted = await client.listen(resourceSubscriptions=["x:2", "x:3"])
+            assert accepted["resourceSubscriptions"] == ["x:2"]
+        else:
+            response = await client.ask("resources/subscribe", {"uri": "x:2"})
+            assert response["result"] == {}
+            response = await client.ask("resources/subscribe", {"uri": "x:3"})
+            assert response["error"]["code"] == -32002
+        servers["b"].notify(UPDATED, uri="x:2")
+        assert (await client.wait_for(UPDATED))["params"]["uri"] == "x:2"
+
+
 async def test_acknowledgement_omits_resources_that_servers_refused():
     up = server(**{"resources/subscribe": refuse})
     async with raw(up, "2026-07-28") as client:

@@ -318,15 +318,11 @@ async def test_url_elicitations_of_an_error_are_requested_and_the_call_repeated(
     async with StatelessSetup() as at:
         at.server.methods["tools/call"] = lambda *_: outcomes.pop(0)
         first = await at.call({"name": "up_t"})
-        assert first["inputRequests"] == {
-            "visit-1": {"method": ELICIT, "params": visit}
-        }
-        declined = await at.call(
-            {"name": "up_t"}, inputResponses={"visit-1": {"action": "decline"}}
-        )
-        assert declined["isError"]
-        done = await at.call(
-            {"name": "up_t"}, inputResponses={"visit-1": {"action": "accept"}}
-        )
+        expected = {"method": ELICIT, "params": visit}
+        assert first["inputRequests"] == {"visit-1": expected}
+        answers = {"visit-1": {"action": "decline"}}
+        assert (await at.call({"name": "up_t"}, inputResponses=answers))["isError"]
+        answers = {"visit-1": {"action": "accept"}}
+        done = await at.call({"name": "up_t"}, inputResponses=answers)
         assert done["content"] == []
         assert "inputResponses" not in at.server.requests("tools/call")[-1]
