@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from itertools import count
 
 import httpx
 import pytest
@@ -12,6 +11,7 @@ from clocks import on_a_virtual_clock
 from fakes import SILENCE
 from gateway_servers import TIMEOUT_S, Counted, fake, named
 from loop_polling import until
+from world import INITIALIZE, OUTSIDE, GatewayClient
 
 import mcpwire
 from mcpwire.gateway import Gateway
@@ -21,45 +21,31 @@ from mcpwire.testing import AsgiTransport
 pytestmark = pytest.mark.attack("X06")
 
 STRANGER, HONEST = "192.0.2.1", "198.51.100.1"
-URL = "https://gateway.example/mcp"
-FIELDS = {"accept": "application/json, text/event-stream"}
 
 
-class Visitor:
+class Visitor(GatewayClient):
     """The clients at one address, each with a session."""
 
-    def __init__(self, app, address):
+    def __init__(self, gateway, app, address):
         transport = AsgiTransport(app, client=(address, 50_000))
-        self.http = httpx.AsyncClient(transport=transport, headers=FIELDS)
-        self.ids = count()
+        super().__init__(
+            httpx.AsyncClient(transport=transport, base_url=OUTSIDE), gateway
+        )
 
-    async def post(self, method, params, session=None):
-        fields = {} if session is None else {"mcp-session-id": session}
-        message = {"jsonrpc": "2.0", "id": next(self.ids), "method": method}
-        message["params"] = params
-        return await self.http.post(URL, json=message, headers=fields)
+    async def declare(self, **capabilities):
+        """Open a session of a client with these capabilities; return the response."""
+        return await self.post(
+            "initialize", {**INITIALIZE, "capabilities": capabilities}
+        )
 
-    async def opened(self):
-        """Open a session; return its id."""
-        response = await self.initialize()
-        assert response.status_code == 200
-        return response.headers["mcp-session-id"]
-
-    async def initialize(self, **capabilities):
-        params = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": capabilities,
-            "clientInfo": {"name": "c", "version": "1"},
-        }
-        return await self.post("initialize", params)
-
-    async def call(self, session, name="a_x"):
+    async def use(self, session, name="a_x"):
+        """Call a tool in a session; return the response."""
         return await self.post("tools/call", {"name": name, "arguments": {}}, session)
 
     async def used(self):
         """Open a session and call a tool in it; return its id."""
         session = await self.opened()
-        assert (await self.call(session)).status_code == 200
+        assert (await self.use(session)).status_code == 200
         return session
 
 
@@ -68,7 +54,9 @@ async def visited(servers, *, timeout_s=TIMEOUT_S, **options):
     """Serve a gateway over HTTP to a stranger and an honest client."""
     gateway = Gateway(servers, **options)
     app = gateway.asgi(allowed_hosts=["gateway.example"], stream_after=300.0)
-    stranger, honest = (Visitor(app, address) for address in (STRANGER, HONEST))
+    stranger, honest = (
+        Visitor(gateway, app, address) for address in (STRANGER, HONEST)
+    )
     async with asyncio.timeout(timeout_s), stranger.http, honest.http:
         yield gateway, stranger, honest
     await gateway.aclose()
@@ -106,7 +94,7 @@ async def test_concurrent_requests_open_the_connections_of_a_session_once():
     async with visited({"a": server}) as (_, stranger, honest):
         await stranger.opened()
         session = await honest.opened()
-        responses = await asyncio.gather(*(honest.call(session) for _ in range(5)))
+        responses = await asyncio.gather(*(honest.use(session) for _ in range(5)))
         assert [response.status_code for response in responses] == [200] * 5
         assert server.opened == 2
 
@@ -121,7 +109,7 @@ async def test_full_pool_evicts_sets_of_the_client_with_the_most_sets():
         second = await honest.used()
         opened = server.opened
         for session in (first, second):
-            assert (await honest.call(session)).status_code == 200
+            assert (await honest.use(session)).status_code == 200
         assert (server.opened, server.open) == (opened, 4)
 
 
@@ -129,7 +117,7 @@ async def test_least_recently_used_set_of_a_client_is_evicted():
     server = Counted(named("a", "x"))
     async with visited({"a": server}, max_upstream_sets=2) as (gateway, _, honest):
         used, unused = await honest.used(), await honest.used()
-        assert (await honest.call(used)).status_code == 200
+        assert (await honest.use(used)).status_code == 200
         await honest.used()
         ids = [each.downstream.session.id for each in gateway.session_sets]
         assert used in ids
@@ -144,13 +132,13 @@ async def test_endless_calls_of_one_client_do_not_block_another():
         for _ in range(3):
             begun.clear()
             session = await stranger.opened()
-            calls.append(asyncio.create_task(stranger.call(session, "a_wait")))
+            calls.append(asyncio.create_task(stranger.use(session, "a_wait")))
             await begun.wait()
         honest_session = await honest.used()
         # The stranger still has two sets, both of them in use.
-        assert (await stranger.call(await stranger.opened())).status_code == 503
+        assert (await stranger.use(await stranger.opened())).status_code == 503
         opened = server.opened
-        assert (await honest.call(honest_session)).status_code == 200
+        assert (await honest.use(honest_session)).status_code == 200
         assert (server.opened, server.open) == (opened, 3)
         may_end.set()
         await asyncio.gather(*calls, return_exceptions=True)
@@ -161,15 +149,15 @@ async def test_full_pool_without_an_evictable_set_answers_503():
     server = Counted(waiting(begun, may_end))
     async with visited({"a": server}, max_upstream_sets=1) as (_, stranger, _other):
         session = await stranger.opened()
-        call = asyncio.create_task(stranger.call(session, "a_wait"))
+        call = asyncio.create_task(stranger.use(session, "a_wait"))
         await begun.wait()
         again = await stranger.opened()
-        refused = await stranger.call(again)
+        refused = await stranger.use(again)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
         assert "try again later" in refused.json()["error"]["message"]
         may_end.set()
         assert (await call).status_code == 200
-        assert (await stranger.call(again)).status_code == 200
+        assert (await stranger.use(again)).status_code == 200
 
 
 async def test_sessions_reconnect_after_their_shared_set_was_evicted():
@@ -178,10 +166,10 @@ async def test_sessions_reconnect_after_their_shared_set_was_evicted():
     async with visited({"a": server}, **options) as (gateway, stranger, honest):
         first, second = await honest.used(), await honest.used()
         # It declares something else, so that it needs another set.
-        other = await stranger.initialize(sampling={})
+        other = await stranger.declare(sampling={})
         assert other.status_code == 200
         for each in (first, second, first):
-            assert (await honest.call(each)).json()["result"]["content"]
+            assert (await honest.use(each)).json()["result"]["content"]
         assert (server.open, len(gateway.pool)) == (1, 1)
 
 
@@ -190,10 +178,10 @@ async def test_shared_set_of_in_memory_sessions_is_not_evicted():
     options = {"share": "identity", "max_upstream_sets": 1}
     async with visited({"a": server}, **options) as (gateway, stranger, _):
         async with mcpwire.Client(gateway, mode="2025-11-25") as client:
-            refused = await stranger.initialize(sampling={})
+            refused = await stranger.declare(sampling={})
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
             assert (await client.call_tool("a_x")).text == "a.x()"
-        assert (await stranger.initialize(sampling={})).status_code == 200
+        assert (await stranger.declare(sampling={})).status_code == 200
 
 
 async def test_session_whose_set_was_closed_reconnects():
@@ -202,7 +190,7 @@ async def test_session_whose_set_was_closed_reconnects():
         session = await stranger.opened()
         (upstreams,) = gateway.session_sets
         await gateway.close_in_background(upstreams)
-        responses = [await stranger.call(session) for _ in range(2)]
+        responses = [await stranger.use(session) for _ in range(2)]
         assert responses[1].json()["result"]["content"]
         assert len(gateway.pool) == server.open == 1
 
@@ -230,7 +218,7 @@ async def test_set_that_is_still_connecting_can_be_evicted():
         refused = await opening
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
         assert "were closed as they opened" in refused.json()["error"]["message"]
-        assert (await honest.call(session)).status_code == 200
+        assert (await honest.use(session)).status_code == 200
 
 
 async def test_initialize_after_replace_describes_the_new_servers():

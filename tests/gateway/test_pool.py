@@ -8,6 +8,7 @@ import pytest
 from clocks import on_a_virtual_clock
 from gateway_servers import TIMEOUT_S, Counted, client_of, fake, named, tool_names
 from loop_polling import until
+from world import INITIALIZE
 
 import mcpwire
 from mcpwire.gateway import Gateway
@@ -371,15 +372,10 @@ async def test_error_closing_one_server_does_not_keep_the_others_open(caplog):
 
 async def test_initialize_of_an_open_session_returns_its_first_result():
     gateway = Gateway({"a": named("a", "x")})
-    params = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "c", "version": "1"},
-    }
     async with gateway:
         dispatcher = gateway.dispatcher
-        session, result = await dispatcher.open_session(params, None)
-        assert dispatcher.initialize(params, session) == (session, result)
+        session, result = await dispatcher.open_session(INITIALIZE, None)
+        assert dispatcher.initialize(INITIALIZE, session) == (session, result)
         (upstreams,) = gateway.session_sets
         assert list(upstreams.members) == ["a"]
         dispatcher.on_notification(session, "notifications/initialized", {})
@@ -391,7 +387,7 @@ async def test_initialize_of_an_open_session_returns_its_first_result():
         await dispatcher.wait_session_closed(session)
         await dispatcher.wait_session_closed(session)
         assert not gateway.session_sets
-        stranger, _ = dispatcher.initialize(params, None)
+        stranger, _ = dispatcher.initialize(INITIALIZE, None)
         dispatcher.discard_session(stranger)
         with pytest.raises(mcpwire.InvalidRequest):
-            await dispatcher.open_session(params, stranger)
+            await dispatcher.open_session(INITIALIZE, stranger)

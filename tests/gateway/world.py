@@ -12,6 +12,7 @@ import httpx
 import mcpwire
 from mcpwire import Context, Server
 from mcpwire.gateway import FromHeaders, Gateway
+from mcpwire.server.auth import ResourceServer, StaticTokens
 from mcpwire.testing import AsgiTransport
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ A = "https://a.example/mcp"
 B = "https://b.example/mcp"
 OUTSIDE = "https://gateway.example"
 
+META = "io.modelcontextprotocol/"
 PROTOCOL = "2025-11-25"
 SESSIONS: dict[str, Any] = {"revisions": [PROTOCOL]}
 """Options of servers that support only revisions with sessions."""
@@ -29,6 +31,32 @@ HEADERS = {
     "accept": "application/json, text/event-stream",
     "content-type": "application/json",
 }
+
+INITIALIZE: dict[str, Any] = {
+    "protocolVersion": PROTOCOL,
+    "capabilities": {},
+    "clientInfo": {"name": "tester", "version": "1"},
+}
+"""The params of a client's first request."""
+
+STATELESS_META: dict[str, Any] = {
+    f"{META}protocolVersion": "2026-07-28",
+    f"{META}clientCapabilities": {},
+    f"{META}clientInfo": {"name": "tester", "version": "1"},
+}
+
+
+def users() -> ResourceServer:
+    """Return the protection of a gateway with the users ann and bob."""
+    return ResourceServer(
+        f"{OUTSIDE}/mcp",
+        authorization_servers=["https://login.example"],
+        verifiers=[StaticTokens({"ann-token": "ann", "bob-token": "bob"})],
+    )
+
+
+ANN = {"authorization": "Bearer ann-token"}
+BOB = {"authorization": "Bearer bob-token"}
 
 
 @attrs.define
@@ -140,12 +168,16 @@ class GatewayClient:
     async def initialize(
         self, session: str | None = None, *, path: str = "/mcp", **headers: str
     ) -> httpx.Response:
-        params = {
-            "protocolVersion": PROTOCOL,
-            "capabilities": {},
-            "clientInfo": {"name": "tester", "version": "1"},
-        }
-        return await self.post("initialize", params, session, path=path, **headers)
+        return await self.post("initialize", INITIALIZE, session, path=path, **headers)
+
+    async def post_stateless(
+        self, method: str, params: Mapping[str, Any], **headers: str
+    ) -> httpx.Response:
+        """Send a request of 2026-07-28."""
+        head = {"mcp_protocol_version": "2026-07-28", "mcp_method": method, **headers}
+        for key in {"name", "taskId"} & params.keys():
+            head["mcp_name"] = params[key]
+        return await self.post(method, {"_meta": STATELESS_META, **params}, **head)
 
     async def opened(self, *, path: str = "/mcp", **headers: str) -> str:
         """Open a session; return its id."""

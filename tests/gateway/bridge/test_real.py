@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 from bridged import ERA_PAIRS, Downstream, Upstream, wait
+from world import HEADERS, INITIALIZE, message_of
 
 import mcpwire
 from mcpwire.gateway import Gateway
@@ -17,10 +17,6 @@ from mcpwire.testing import AsgiTransport
 
 URL = "https://gateway.example/mcp"
 BEHIND = "https://up.example/mcp"
-JSON = {
-    "accept": "application/json, text/event-stream",
-    "content-type": "application/json",
-}
 
 
 @asynccontextmanager
@@ -104,18 +100,13 @@ async def test_post_of_a_cancelled_request_ends_with_an_error():
     upstream = Upstream("2025-11-25")
     gateway = Gateway({"up": upstream.server})
     app = gateway.asgi(allowed_hosts=["gateway.example"])
-    async with httpx.AsyncClient(transport=AsgiTransport(app), headers=JSON) as http:
+    async with httpx.AsyncClient(transport=AsgiTransport(app), headers=HEADERS) as http:
 
         async def post(method, params, **members):
             message = {"jsonrpc": "2.0", "method": method, "params": params, **members}
             return await http.post(URL, json=message)
 
-        about = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "c", "version": "1"},
-        }
-        opened = await post("initialize", about, id=1)
+        opened = await post("initialize", INITIALIZE, id=1)
         http.headers["mcp-session-id"] = opened.headers["mcp-session-id"]
         await post("notifications/initialized", {})
         call = asyncio.create_task(post("tools/call", {"name": "up_slow"}, id="x"))
@@ -123,13 +114,7 @@ async def test_post_of_a_cancelled_request_ends_with_an_error():
         await post("notifications/cancelled", {"requestId": "x"})
         response = await call
         await upstream.cancelled.wait()
-        text = response.text
-        data = next(
-            line.removeprefix("data: ")
-            for line in text.splitlines()
-            if '"error"' in line
-        )
-        message = json.loads(data)
+        message = message_of(response)
         assert message["id"] == "x"
         assert message["error"]["code"] == -32800
         (upstreams,) = gateway.session_sets

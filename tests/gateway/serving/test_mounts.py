@@ -8,12 +8,23 @@ from typing import Any
 
 import httpx
 import pytest
-from world import HEADERS, OUTSIDE, SESSIONS, A, B, a_world, chosen, message_of
+from world import (
+    ANN,
+    HEADERS,
+    INITIALIZE,
+    OUTSIDE,
+    SESSIONS,
+    A,
+    B,
+    a_world,
+    chosen,
+    message_of,
+    users,
+)
 
 from mcpwire import Client, Context, Http
 from mcpwire.gateway import Gateway, SealedIds
 from mcpwire.gateway.serving import Mounts
-from mcpwire.server.auth import ResourceServer, StaticTokens
 from mcpwire.testing import AsgiTransport
 
 # Paths...
@@ -162,23 +173,16 @@ async def test_status_shows_server_states_without_secrets():
 @pytest.mark.system("L-O8")
 async def test_status_requires_authorization_and_an_allowed_origin():
     async with a_world() as world:
-        tokens = StaticTokens({"good": "ann"})
-        auth = ResourceServer(
-            "https://gateway.example/mcp",
-            authorization_servers=["https://login.example"],
-            verifiers=[tokens],
-        )
-        gateway = Gateway(world.static(), auth=auth)
+        gateway = Gateway(world.static(), auth=users())
         client = await world.client_for(gateway, status="/status", paths=True)
         get = client.http.get
         assert (await get("/status")).status_code == 401
-        good = {"authorization": "Bearer good"}
-        assert (await get("/status", headers=good)).status_code == 200
-        evil = {"origin": "https://evil.example", **good}
+        assert (await get("/status", headers=ANN)).status_code == 200
+        evil = {"origin": "https://evil.example", **ANN}
         assert (await get("/status", headers=evil)).status_code == 403
         for path in ("/mcp", "/mcp/a"):
             assert (await client.initialize(path=path)).status_code == 401
-            response = await client.initialize(path=path, **good)
+            response = await client.initialize(path=path, **ANN)
             assert response.status_code == 200
 
 
@@ -369,11 +373,7 @@ async def test_app_can_be_started_drained_and_closed_without_lifespan():
                 "jsonrpc": "2.0",
                 "id": 1,
                 "method": "initialize",
-                "params": {
-                    "protocolVersion": "2025-11-25",
-                    "capabilities": {},
-                    "clientInfo": {"name": "t", "version": "1"},
-                },
+                "params": INITIALIZE,
             }
             for path in ("/mcp", "/mcp/a"):
                 response = await http.post(path, json=body, headers=HEADERS)

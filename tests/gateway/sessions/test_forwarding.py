@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -155,27 +156,16 @@ async def test_traceparent_does_not_open_separate_connections():
     async with a_world() as world:
         gateway = Gateway(world.static(), forward_headers=NAMES)
         client = await world.client_for(gateway)
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-        }
-        params = {"name": "a_whoami", "arguments": {}, "_meta": meta}
-        head = {
-            "mcp-protocol-version": "2026-07-28",
-            "mcp-method": "tools/call",
-            "mcp-name": "a_whoami",
-        }
+        call = partial(
+            client.post_stateless, "tools/call", {"name": "a_whoami", "arguments": {}}
+        )
         traces = [f"00-{n:032x}-{n:016x}-01" for n in range(1, 4)]
         for trace in traces:
-            response = await client.post(
-                "tools/call", params, traceparent=trace, **head
-            )
-            assert response.status_code == 200
+            assert (await call(traceparent=trace)).status_code == 200
         assert len(gateway.pool.shared) == 1
         assert set(traces) <= set(world.a.all("traceparent"))
         for run in ("1", "2"):
-            await client.post("tools/call", params, x_run=run, **head)
+            await call(x_run=run)
         assert len(gateway.pool.shared) == 3
 
 

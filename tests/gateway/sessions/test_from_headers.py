@@ -119,17 +119,9 @@ async def test_each_server_gets_only_its_own_headers_with_each_request():
 async def test_stateless_request_chooses_its_own_servers():
     async with a_world() as world:
         client = await world.client_for(Gateway(world.source()))
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-        }
-        head = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
         found = []
         for url in (A, B, A):
-            response = await client.post(
-                "tools/list", {"_meta": meta}, **head, **chosen(url)
-            )
+            response = await client.post_stateless("tools/list", {}, **chosen(url))
             names = [each["name"] for each in message_of(response)["result"]["tools"]]
             found.append(names[0])
         assert found == ["a-example_fail", "b-example_fail", "a-example_fail"]

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakes import SILENCE, FakeServer
-from world import a_world, message_of
+from world import META, STATELESS_META, a_world, message_of, users
 
 import mcpwire
 from mcpwire.gateway import Gateway
-from mcpwire.server.auth.resource_server import ResourceServer
-from mcpwire.server.auth.verifiers import StaticTokens
 
 if TYPE_CHECKING:
     from world import GatewayClient, World
@@ -21,7 +19,6 @@ pytestmark = pytest.mark.attack("X01")
 
 TASKS = "io.modelcontextprotocol/tasks"
 LISTEN = "subscriptions/listen"
-META = "io.modelcontextprotocol/"
 ERAS = ("2025-11-25", "2026-07-28")
 TASK = {
     "taskId": "1",
@@ -79,13 +76,7 @@ def tasks_of(revision: str) -> dict[str, Any]:
 
 
 def gateway_for(up: Any, **options: Any) -> Gateway:
-    users = StaticTokens({"ann-token": "ann", "bob-token": "bob"})
-    auth = ResourceServer(
-        "https://gateway.example/mcp",
-        authorization_servers=["https://login.example"],
-        verifiers=[users],
-    )
-    return Gateway({"up": up}, auth=auth, **options)
+    return Gateway({"up": up}, auth=users(), **options)
 
 
 class User:
@@ -104,19 +95,14 @@ class User:
         return self
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        fields = dict(self.fields)
         if self.revision == "2026-07-28":
-            fields |= {"mcp_protocol_version": self.revision, "mcp_method": method}
-            for key in ("name", "taskId"):
-                if key in params:
-                    fields["mcp_name"] = params[key]
             can = {"elicitation": {"form": {}}, "extensions": {TASKS: {}}}
-            params["_meta"] = {
-                f"{META}protocolVersion": self.revision,
-                f"{META}clientCapabilities": can,
-                f"{META}clientInfo": {"name": "tester", "version": "1"},
-            }
-        response = await self.client.post(method, params, self.session, **fields)
+            params["_meta"] = {**STATELESS_META, f"{META}clientCapabilities": can}
+            response = await self.client.post_stateless(method, params, **self.fields)
+        else:
+            response = await self.client.post(
+                method, params, self.session, **self.fields
+            )
         found = message_of(response)
         found.pop("id", None)
         return dict(found)
@@ -130,7 +116,9 @@ class User:
         return str(result.get("task", result)["taskId"])
 
 
-async def users(world: World, gateway: Gateway, revision: str) -> tuple[User, User]:
+async def ann_and_bob(
+    world: World, gateway: Gateway, revision: str
+) -> tuple[User, User]:
     client = await world.client_for(gateway)
     return (
         await User(client, "ann", revision).opened(),
@@ -143,7 +131,7 @@ async def users(world: World, gateway: Gateway, revision: str) -> tuple[User, Us
 async def test_task_is_accessible_only_to_its_owner(revision, share):
     async with a_world() as world:
         up = Shared(revision, tasks_of(revision))
-        ann, bob = await users(world, gateway_for(up, share=share), revision)
+        ann, bob = await ann_and_bob(world, gateway_for(up, share=share), revision)
         task, other = await ann.start(), await bob.start()
         last = "tasks/update" if revision == "2026-07-28" else "tasks/result"
         last_params: dict[str, Any] = (
@@ -164,7 +152,7 @@ async def test_task_is_accessible_only_to_its_owner(revision, share):
 async def test_tasks_of_other_users_are_not_listed():
     async with a_world() as world:
         up = Shared("2025-11-25", tasks_of("2025-11-25"))
-        ann, bob = await users(world, gateway_for(up), "2025-11-25")
+        ann, bob = await ann_and_bob(world, gateway_for(up), "2025-11-25")
         task = await ann.start()
         assert (await bob.ask("tasks/list"))["result"] == {"tasks": []}
         (listed,) = (await ann.ask("tasks/list"))["result"]["tasks"]
@@ -215,7 +203,7 @@ async def test_suspended_call_is_resumed_only_by_its_owner(revision):
             answered.append(answer.content)
             return "done"
 
-        ann, bob = await users(world, gateway_for(up), "2026-07-28")
+        ann, bob = await ann_and_bob(world, gateway_for(up), "2026-07-28")
         call: dict[str, Any] = {"name": "up_t", "arguments": {}}
         suspended = {
             user: (await user.ask("tools/call", **call))["result"]
@@ -244,8 +232,10 @@ async def test_process_with_the_same_keys_accepts_task_ids():
     async with a_world() as world:
         up = Shared("2026-07-28", tasks_of("2026-07-28"))
         old, new = secrets.token_bytes(32), secrets.token_bytes(32)
-        before, _ = await users(world, gateway_for(up, state_keys=[old]), "2026-07-28")
-        after, bob = await users(
+        before, _ = await ann_and_bob(
+            world, gateway_for(up, state_keys=[old]), "2026-07-28"
+        )
+        after, bob = await ann_and_bob(
             world, gateway_for(up, state_keys=[new, old]), "2026-07-28"
         )
         task = await before.start()

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from clocks import on_a_virtual_clock
-from world import SESSIONS, A, B, a_world, chosen, fields_of
+from world import ANN, BOB, SESSIONS, A, B, a_world, chosen, fields_of, users
 
 from mcpwire.gateway import Gateway, HandleIds, SealedIds
-from mcpwire.server.auth import ResourceServer, StaticTokens
 
 KEY, OTHER = b"k" * 32, b"x" * 32
 BOTH = ["a-example_fail", "a-example_whoami", "b-example_fail", "b-example_whoami"]
@@ -162,28 +161,18 @@ async def test_max_sessions_evicts_the_longest_idle_session():
 
 @pytest.mark.attack("S01")
 async def test_session_id_is_valid_only_for_its_owner():
-    def auth() -> ResourceServer:
-        tokens = StaticTokens({"ann-token": "ann", "bob-token": "bob"})
-        return ResourceServer(
-            "https://gateway.example/mcp",
-            authorization_servers=["https://login.example"],
-            verifiers=[tokens],
-        )
-
     def gateway() -> Gateway:
-        return Gateway(world.source(), sessions=sealed(), auth=auth())
+        return Gateway(world.source(), sessions=sealed(), auth=users())
 
-    ann = {"authorization": "Bearer ann-token"}
-    bob = {"authorization": "Bearer bob-token"}
     async with a_world() as world:
         before = await world.client_for(gateway())
-        response = await before.initialize(**ann, **chosen(A))
+        response = await before.initialize(**ANN, **chosen(A))
         session = response.headers["mcp-session-id"]
         after = await world.client_for(gateway())
         for client in (before, after):
-            assert (await client.initialize(session, **bob)).status_code == 404
+            assert (await client.initialize(session, **BOB)).status_code == 404
             assert (await client.initialize(session)).status_code == 401
-            assert (await client.initialize(session, **ann)).status_code == 200
+            assert (await client.initialize(session, **ANN)).status_code == 200
 
 
 @pytest.mark.system("O24")
