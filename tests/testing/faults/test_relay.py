@@ -1,10 +1,12 @@
-"""A client meets each fault on real pipes, and the relay leaves no resources."""
+"""A client meets each fault on real pipes; the relay may be a process of its own."""
 
 import asyncio
+from math import inf
 
 import pytest
 
 import mcpwire
+from mcpwire import sync
 from mcpwire.limits import Recovery
 from mcpwire.testing import (
     ByteOrderMark,
@@ -19,9 +21,11 @@ from mcpwire.testing import (
     Split,
     Stall,
     Swap,
+    leak_check,
     run,
     scripted_command,
 )
+from mcpwire.testing.relay import COMMAND_NOT_FOUND, decode_faults, encode_faults
 
 BOUND_S = 30.0
 
@@ -31,15 +35,17 @@ ECHO = scripted_command(
     serve({"tools/call": lambda m: text(m["params"]["arguments"]["text"])})
     """
 )
-SHORT_GRACE = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
+OPTIONS = {
+    "timeout": BOUND_S,
+    "mode": "session",
+    "limits": mcpwire.Limits(close_grace=0.2, terminate_grace=0.2),
+    "recovery": Recovery(restart=False),
+}
 
 
 def client(*faults, target=ECHO, seed=0, **options):
-    options.setdefault("timeout", BOUND_S)
-    options.setdefault("recovery", Recovery(restart=False))
-    options.setdefault("mode", "session")
     target = FaultyStdio(target, faults, seed=seed)
-    return mcpwire.Client(target, limits=SHORT_GRACE, **options)
+    return mcpwire.Client(target, **{**OPTIONS, **options})
 
 
 async def echo(c, value="hi", **options):
@@ -241,3 +247,62 @@ async def test_server_closing_its_input_closes_the_connection():
         await stdin_closed.wait()
         with pytest.raises(mcpwire.ConnectionClosed):
             await asyncio.gather(echo(c), echo(c), echo(c))
+
+
+# In a process of its own...
+
+
+def test_faults_survive_command_line_encoding():
+    faults = [
+        Drop(message=range(2, 9), chance=0.5, toward="server"),
+        Noise(data=b"\xff'\"\n"),
+        ByteOrderMark(),
+        Stall(seconds=inf),
+        Stall(after_message=3, seconds=2),
+        Split(at=(1, -1), gap=0.5),
+    ]
+    assert decode_faults(encode_faults(faults)) == faults
+
+
+def test_relay_applies_faults_to_a_blocking_client():
+    target = FaultyStdio(ECHO, [Noise(), Split(longest=4)], seed=1).command()
+    with leak_check(grace=30), sync.Client(target, **OPTIONS) as client:
+        for value in ("a", "ü", "c" * 500):
+            assert client.call_tool("echo", {"text": value}).text == value
+        assert client.stats.noise_lines == 4
+
+
+def test_a_stalled_relay_does_not_outlive_its_client():
+    target = FaultyStdio(ECHO, [Stall(after_message=2, toward="server")]).command()
+    with (
+        leak_check(grace=30),
+        sync.Client(target, **OPTIONS) as client,
+        pytest.raises(mcpwire.RequestTimeout),
+    ):
+        client.call_tool("echo", {"text": "x" * 300_000}, timeout=0.1)
+
+
+@pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 9)"])
+async def test_relay_exits_like_its_server(end):
+    server = scripted_command(f"handshake(); recv(); os.write(2, b'ouch'); {end}")
+    target = FaultyStdio(server, [Delay(seconds=0.01)]).command()
+    async with asyncio.timeout(40), mcpwire.Client(target, **OPTIONS) as client:
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+    assert caught.value.exit_code == (3 if "exit" in end else -9)
+    assert caught.value.stderr_tail == "ouch"
+
+
+async def test_hang_up_passes_while_the_server_still_runs():
+    target = FaultyStdio(ECHO, [HangUp(after_message=1)]).command()
+    async with asyncio.timeout(40), mcpwire.Client(target, **OPTIONS) as client:
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await client.call_tool("x")
+
+
+async def test_server_that_cannot_start_is_named_in_the_error():
+    target = FaultyStdio("no-such-command-at-all", []).command()
+    async with asyncio.timeout(40):
+        with pytest.raises(mcpwire.ConnectError, match="no-such-command") as caught:
+            await mcpwire.Client(target, **OPTIONS).connect()
+    assert caught.value.exit_code == COMMAND_NOT_FOUND
