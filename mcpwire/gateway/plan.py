@@ -8,9 +8,9 @@ import attrs
 
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import InvalidRequest
+from mcpwire.gateway.merging import NO_RULES
 from mcpwire.gateway.selection import read_servers
 from mcpwire.group.member import HANDLERS, Member
-from mcpwire.tools.rules import ServerRules
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.targets import resolve_target
 from mcpwire.wire.headers import is_token
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mcpwire.gateway.session_ids import ChosenServer
     from mcpwire.server.request import RequestInfo
+    from mcpwire.tools.rules import ServerRules
 
 _IGNORED_OPTIONS: Final = frozenset({*HANDLERS, "client_info", "extensions"})
 """Options of a member without effect here: the client of the gateway decides."""
@@ -27,8 +28,6 @@ _IGNORED_OPTIONS: Final = frozenset({*HANDLERS, "client_info", "extensions"})
 BY_PATH: Final = "mcpwire/server"
 """Placeholder for the name of the server that each request's path contains; also the
 key of this name in the scope of the request."""
-
-NO_RULES: Final = ServerRules()
 
 
 @attrs.frozen(kw_only=True, unsafe_hash=False)

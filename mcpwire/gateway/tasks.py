@@ -206,16 +206,12 @@ class WatchedTasks:
         self, names: Sequence[str], _: RequestContext, send: NotifyFn
     ) -> Callable[[], None]:
         """Relay notifications about tasks to the request; return a function to stop."""
-        key = object()
         watched = [self._watched[name] for name in names]
         for upstream, raw in watched:
-            upstream.task_listeners.setdefault(raw, {})[key] = send
+            upstream.task_listeners.add((raw, send))
 
         def stop() -> None:
             for upstream, raw in watched:
-                listeners = upstream.task_listeners.get(raw, {})
-                listeners.pop(key, None)
-                if not listeners:
-                    upstream.task_listeners.pop(raw, None)
+                upstream.task_listeners.discard((raw, send))
 
         return stop

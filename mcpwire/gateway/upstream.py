@@ -96,8 +96,8 @@ class Upstream:
         self.calls = 0
         self.in_flight: InFlightCalls[RelayedCall] = InFlightCalls()
         self.task_calls: dict[RequestId | None, RelayedCall] = {}
-        # A task's id at the server -> its listeners.
-        self.task_listeners: dict[str, dict[object, NotifyFn]] = {}
+        # The ids of tasks at the server, with the functions that get their changes.
+        self.task_listeners: set[tuple[str, NotifyFn]] = set()
         self.change_throttle = ChangeThrottle(upstreams.hub)
         self._level: str | None = None
         # Prefer sessions: at 2026-07-28 servers send no requests of their own.
@@ -324,10 +324,10 @@ class Upstream:
 
     def _relay_task(self, method: str, params: dict[str, Any]) -> None:
         raw = params.get("taskId")
-        listeners = self.task_listeners.get(raw) if type(raw) is str else None
+        listeners = [send for task, send in self.task_listeners if task == raw]
         if listeners:
             name = self.downstream.tasks.claim(self.name, str(raw))
-            for send in list(listeners.values()):
+            for send in listeners:
                 send(method, replace_task_id(params, str(raw), name))
 
     # Requests on behalf of clients
