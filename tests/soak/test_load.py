@@ -11,7 +11,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import load
 from load_client import Caller, Crossed
-from load_counts import Count, allowed, grown
 
 LITTLE = load.Plan(sessions=20, calls=2, rounds=20)
 
@@ -36,13 +35,13 @@ def test_small_load_leaks_nothing_and_crosses_no_response(monkeypatch):
 
 @pytest.mark.parametrize("field", ["sessions", "tasks", "objects", "memory"])
 def test_growth_over_its_limit_is_reported_with_its_figures(field):
-    before = Count(0, 3, 30_000, 30_000_000)
-    for limits in allowed(LITTLE.sessions):
+    before = load.Count(0, 3, 30_000, 30_000_000)
+    for limits in load.allowed(LITTLE.sessions):
         limit = getattr(limits, field)
         more = {**vars(before), field: getattr(before, field) + limit}
-        assert grown(before, Count(**more), limits) == []
+        assert load.grown(before, load.Count(**more), limits) == []
         more[field] += 1
-        (line,) = grown(before, Count(**more), limits)
+        (line,) = load.grown(before, load.Count(**more), limits)
         assert line.startswith(f"{field}: ")
 
 
@@ -89,11 +88,7 @@ def test_exit_code_of_the_command_reports_growth(monkeypatch, capsys):
         plans.append(plan)
         return found
 
-    async def no_measurement(*_):
-        return None
-
     plans = []
-    monkeypatch.setattr(load, "weigh", no_measurement)
     monkeypatch.setattr(load, "load", done)
     monkeypatch.setattr(load, "reaped", lambda *_: done(None, None))
     monkeypatch.setattr(load, "make_room", lambda _: None)
@@ -114,7 +109,7 @@ def test_crossed_response_fails_the_command(monkeypatch, capsys):
     async def raising():
         raise Crossed("'mine' was answered by 'his'")
 
-    monkeypatch.setattr(load, "weigh", crossed)
+    monkeypatch.setattr(load, "load", crossed)
     monkeypatch.setattr(load, "make_room", lambda _: None)
     monkeypatch.setattr(load.Path, "exists", lambda _: True)
     assert load.main([]) == 1
