@@ -15,6 +15,11 @@ from mcpwire.tools.names import NamePolicy
 both_eras = pytest.mark.parametrize("era", ERAS)
 
 
+def fetches(server):
+    """Return how often a fake server was asked for its tools."""
+    return [message["method"] for message in server.received].count("tools/list")
+
+
 @both_eras
 @pytest.mark.system("O40", "O42")
 async def test_tools_of_all_servers_are_listed_with_prefixes_in_order(era):
@@ -109,7 +114,7 @@ async def test_gateway_fetches_all_pages_and_paginates_on_its_own():
         assert len(await client.list_tools()) == 7
         with pytest.raises(mcpwire.InvalidParams, match="is not a cursor"):
             await client.list_tools_page("1")
-    assert len([m for m in server.received if m["method"] == "tools/list"]) == 7
+    assert fetches(server) == 7
 
 
 async def test_digest_of_a_list_is_computed_once_for_all_pages(monkeypatch):
@@ -180,7 +185,7 @@ async def test_failed_list_is_not_fetched_again_with_each_request():
     async with through({"b": bad}) as client:
         for _ in range(3):
             assert await client.list_tools() == []
-    assert len([m for m in bad.received if m["method"] == "tools/list"]) == 1
+    assert fetches(bad) == 1
 
 
 async def test_server_that_does_not_answer_list_does_not_block_the_others(caplog):
@@ -282,7 +287,7 @@ async def test_concurrent_and_later_requests_share_one_fetched_list():
         await asyncio.gather(*(client.list_tools() for _ in range(5)))
         await client.list_tools()
         await client.call_tool("a_x")
-    assert len([m for m in server.received if m["method"] == "tools/list"]) == 1
+    assert fetches(server) == 1
 
 
 class Slow:
@@ -371,10 +376,7 @@ async def test_only_the_changed_server_is_listed_again():
         upstreams.catalog.mark_stale("tools", "a")
         upstreams.catalog.mark_stale("prompts", "a")
         assert tool_names(await client.list_tools()) == ["a_x", "b_y"]
-    counts = [
-        len([m for m in each.received if m["method"] == "tools/list"])
-        for each in (first, second)
-    ]
+    counts = [fetches(each) for each in (first, second)]
     assert counts == [2, 1]
 
 

@@ -152,8 +152,6 @@ def test_url_elicitations_are_read_from_error_data():
         assert url_elicitations(data) == []
 
 
-A, B, C, D, E = REVISIONS
-
 TASKS = "io.modelcontextprotocol/tasks"
 
 

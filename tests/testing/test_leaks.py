@@ -1,6 +1,7 @@
 """The leak check reports leaked resources, and only those."""
 
 import asyncio
+import contextlib
 import os
 import re
 import subprocess
@@ -24,18 +25,26 @@ def test_no_leak_is_reported_without_open_resources():
         pass
 
 
+@contextlib.contextmanager
+def opened_pipe():
+    """Open a pipe; close it at the end."""
+    ends = os.pipe()
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+def numbers(leaks):
+    """Return the numbers of leaked descriptors."""
+    return [int(re.match(r"descriptor (\d+) -> ", line)[1]) for line in leaks]
+
+
 def test_open_descriptor_is_reported_with_its_number():
     snapshot = ResourceSnapshot()
-    reader, writer = os.pipe()
-    try:
-        leaked = snapshot.settle(grace=0)
-    finally:
-        os.close(reader)
-        os.close(writer)
-    assert [line.split(" -> ")[0] for line in leaked] == [
-        f"descriptor {reader}",
-        f"descriptor {writer}",
-    ]
+    with opened_pipe() as ends:
+        assert numbers(snapshot.settle(grace=0)) == list(ends)
     assert snapshot.settle() == []
 
 
@@ -43,13 +52,9 @@ def test_reused_descriptor_number_is_a_leak():
     first = os.open(os.devnull, os.O_RDONLY)
     snapshot = ResourceSnapshot()
     os.close(first)
-    reader, writer = os.pipe()
-    try:
-        assert first in {reader, writer}
+    with opened_pipe() as ends:
+        assert first in ends
         assert len(snapshot.settle(grace=0)) == 2
-    finally:
-        os.close(reader)
-        os.close(writer)
 
 
 @pytest.mark.skipif(not procfs.HAS_PROC, reason="descriptors have no names here")
@@ -71,14 +76,8 @@ def test_descriptors_are_distinguished_without_links(monkeypatch):
     monkeypatch.setattr(leaks, "_DESCRIPTORS", "/dev/fd")
     monkeypatch.setattr(os, "readlink", lambda _: os.close(-1))
     snapshot = ResourceSnapshot()
-    reader, writer = os.pipe()
-    leaked = snapshot.find_leaks()
-    os.close(reader)
-    os.close(writer)
-    assert [line.split(" -> ")[0] for line in leaked] == [
-        f"descriptor {reader}",
-        f"descriptor {writer}",
-    ]
+    with opened_pipe() as ends:
+        assert numbers(snapshot.find_leaks()) == list(ends)
     assert snapshot.find_leaks() == []
     monkeypatch.setattr(leaks, "_DESCRIPTORS", None)
     assert leaks.open_descriptors() == set()

@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 from clocks import on_a_virtual_clock
-from world import ANN, BOB, SESSIONS, A, B, a_world, chosen, fields_of, users
+from world import (
+    ANN,
+    BOB,
+    SESSIONS,
+    A,
+    B,
+    GatewayClient,
+    World,
+    a_world,
+    chosen,
+    fields_of,
+    users,
+)
 
 from mcpwire.gateway import Gateway, HandleIds, SealedIds
 
@@ -19,10 +31,24 @@ def sealed(key: bytes = KEY, **options: Any) -> SealedIds:
     return SealedIds([key], **options)
 
 
+async def process(world: World, source: Any = None, **options: Any) -> GatewayClient:
+    """Return the client of a new gateway, as in a new process with the same key."""
+    options = {"sessions": sealed(), **options}
+    return await world.client_for(Gateway(source or world.source(), **options))
+
+
+async def left_session(world: World, *urls: str, source: Any = None) -> str:
+    """Open a session in a process that ends; return its id."""
+    before = await process(world, source)
+    session = await before.opened(**chosen(*urls))
+    await before.http.aclose()
+    return session
+
+
 @pytest.mark.system("O23")
 async def test_initialize_with_a_live_id_returns_the_same_session():
     async with a_world() as world:
-        client = await world.client_for(Gateway(world.source(), sessions=sealed()))
+        client = await process(world)
         first = await client.initialize(**chosen(A, B))
         session = first.headers["mcp-session-id"]
         before = len(world.a.seen)
@@ -38,12 +64,12 @@ async def test_initialize_with_a_live_id_returns_the_same_session():
 @pytest.mark.parametrize("method", ["initialize", "tools/list"])
 async def test_session_is_restored_from_its_id_after_a_restart(method):
     async with a_world() as world:
-        before = await world.client_for(Gateway(world.source(), sessions=sealed()))
+        before = await process(world)
         session = await before.opened(**chosen(B, A, a={"Authorization": "Bearer a"}))
         names = await before.tools(session)
         await before.http.aclose()
         seen = len(world.a.seen)
-        after = await world.client_for(Gateway(world.source(), sessions=sealed()))
+        after = await process(world)
         if method == "initialize":
             again = await after.initialize(session, **chosen(B))
             assert again.json()["result"]["protocolVersion"] == "2025-11-25"
@@ -55,23 +81,18 @@ async def test_session_is_restored_from_its_id_after_a_restart(method):
 @pytest.mark.system("O24")
 async def test_configured_servers_are_not_stored_in_the_id():
     async with a_world() as world:
-        before = await world.client_for(Gateway(world.static(), sessions=sealed()))
-        session = await before.opened()
-        await before.http.aclose()
+        session = await left_session(world, source=world.static())
         servers = {"b": world.static()["b"]}
-        after = await world.client_for(Gateway(servers, sessions=sealed()))
+        after = await process(world, servers)
         assert await after.tools(session) == ["b_fail", "b_whoami"]
 
 
 @pytest.mark.system("O24")
 async def test_unreachable_server_on_resumption_is_an_internal_error():
     async with a_world() as world:
-        before = await world.client_for(Gateway(world.source(), sessions=sealed()))
-        session = await before.opened(**chosen(A))
-        await before.http.aclose()
+        session = await left_session(world, A)
         world.a.may_answer = lambda: False
-        options: Any = {"sessions": sealed(), "on_error": "raise"}
-        after = await world.client_for(Gateway(world.source(), **options))
+        after = await process(world, on_error="raise")
         error = (await after.initialize(session)).json()["error"]
         assert error["code"] == -32603
         assert "'a-example'" in error["message"]
@@ -87,25 +108,23 @@ async def test_undecodable_id_is_answered_404_or_the_configured_status(id):
         make = sealed(
             OTHER if id == "other-key" else KEY, lifetime=5, clock=lambda: now
         )
-        before = await world.client_for(Gateway(world.source(), sessions=make))
+        before = await process(world, sessions=make)
         session = await before.opened(**chosen(A))
         now += 10 if id == "too-old" else 1
         session = {"garbage": "garbage", "tampered": session[:-1]}.get(id, session)
         options: Any = {"lifetime": 5, "clock": lambda: now}
-        after = Gateway(world.source(), sessions=sealed(**options))
-        client = await world.client_for(after)
+        client = await process(world, sessions=sealed(**options))
         assert (await client.initialize(session)).status_code == 404
         assert await client.status(session) == 404
         assert await client.delete(session) == 404
-        refusing = Gateway(world.source(), sessions=sealed(undecodable=401, **options))
-        client = await world.client_for(refusing)
+        client = await process(world, sessions=sealed(undecodable=401, **options))
         assert (await client.initialize(session)).status_code == 401
 
 
 @pytest.mark.system("O26")
 async def test_initialize_without_an_id_opens_a_new_session():
     async with a_world() as world:
-        client = await world.client_for(Gateway(world.source(), sessions=sealed()))
+        client = await process(world)
         ids = {await client.opened(**chosen(A)) for _ in range(2)}
         assert len(ids) == 2
         assert len(client.gateway.session_sets) == 2
@@ -114,11 +133,9 @@ async def test_initialize_without_an_id_opens_a_new_session():
 @pytest.mark.system("O29")
 async def test_concurrent_initialize_with_one_id_resumes_once():
     async with a_world() as world:
-        before = await world.client_for(Gateway(world.source(), sessions=sealed()))
-        session = await before.opened(**chosen(A))
-        await before.http.aclose()
+        session = await left_session(world, A)
         seen = len(world.a.seen)
-        after = await world.client_for(Gateway(world.source(), sessions=sealed()))
+        after = await process(world)
         responses = await asyncio.gather(*(after.initialize(session) for _ in range(4)))
         assert [response.status_code for response in responses] == [200] * 4
         assert len(after.gateway.session_sets) == 1
@@ -161,14 +178,11 @@ async def test_max_sessions_evicts_the_longest_idle_session():
 
 @pytest.mark.attack("S01")
 async def test_session_id_is_valid_only_for_its_owner():
-    def gateway() -> Gateway:
-        return Gateway(world.source(), sessions=sealed(), auth=users())
-
     async with a_world() as world:
-        before = await world.client_for(gateway())
+        before = await process(world, auth=users())
         response = await before.initialize(**ANN, **chosen(A))
         session = response.headers["mcp-session-id"]
-        after = await world.client_for(gateway())
+        after = await process(world, auth=users())
         for client in (before, after):
             assert (await client.initialize(session, **BOB)).status_code == 404
             assert (await client.initialize(session)).status_code == 401
@@ -179,15 +193,8 @@ async def test_session_id_is_valid_only_for_its_owner():
 @pytest.mark.parametrize("share", ["session", "identity"])
 async def test_list_changed_reaches_the_stream_of_a_resumed_session(share):
     async with a_world(**SESSIONS) as world:
-        options: Any = {"share": share}
-        before = await world.client_for(
-            Gateway(world.source(), sessions=sealed(), **options)
-        )
-        session = await before.opened(**chosen(A))
-        await before.http.aclose()
-        after = await world.client_for(
-            Gateway(world.source(), sessions=sealed(), **options)
-        )
+        session = await left_session(world, A)
+        after = await process(world, share=share)
         assert await after.tools(session) == BOTH[:2]
         listening = after.http.stream("GET", "/mcp", headers=fields_of(session))
         async with listening as stream:
@@ -209,7 +216,7 @@ async def test_list_changed_reaches_the_stream_of_a_resumed_session(share):
 @pytest.mark.parametrize("ids", [HandleIds, sealed])
 async def test_delete_ends_the_session_on_all_servers_permanently(ids):
     async with a_world(**SESSIONS) as world:
-        client = await world.client_for(Gateway(world.source(), sessions=ids()))
+        client = await process(world, sessions=ids())
         session = await client.opened(**chosen(A, B))
         assert await client.delete(session) == 204
         assert "DELETE" in world.a.verbs()
@@ -222,7 +229,7 @@ async def test_delete_ends_the_session_on_all_servers_permanently(ids):
 @pytest.mark.system("O57")
 async def test_delete_ends_the_session_although_a_server_refuses_its_delete():
     async with a_world(**SESSIONS) as world:
-        client = await world.client_for(Gateway(world.source(), sessions=sealed()))
+        client = await process(world)
         session = await client.opened(**chosen(A, B))
         world.a.may_answer = lambda: world.a.seen[-1].verb != "DELETE"
         assert await client.delete(session) == 204
@@ -234,10 +241,10 @@ async def test_delete_ends_the_session_although_a_server_refuses_its_delete():
 @pytest.mark.system("O57")
 async def test_delete_ends_the_server_sessions_left_by_another_process():
     async with a_world(**SESSIONS) as world:
-        before = await world.client_for(Gateway(world.source(), sessions=sealed()))
+        before = await process(world)
         session = await before.opened(**chosen(A, B, a={"Authorization": "Bearer a"}))
         ids = {*world.a.all("mcp-session-id")} - {None}
-        after = await world.client_for(Gateway(world.source(), sessions=sealed()))
+        after = await process(world)
         assert await after.delete(session) == 204
         (seen,) = [each for each in world.a.seen if each.verb == "DELETE"]
         assert seen.headers["mcp-session-id"] in ids
@@ -250,8 +257,8 @@ async def test_delete_ends_the_server_sessions_left_by_another_process():
 @pytest.mark.system("O29", "L-O10")
 async def test_dropped_session_cannot_be_resumed():
     async with a_world() as world:
-        gateway = Gateway(world.source(), sessions=sealed())
-        client = await world.client_for(gateway)
+        client = await process(world)
+        gateway = client.gateway
         session = await client.opened(**chosen(A))
         assert gateway.drop(session)
         assert not gateway.drop(session)
@@ -264,11 +271,9 @@ async def test_dropped_session_cannot_be_resumed():
 @pytest.mark.system("O29")
 async def test_session_dropped_during_resumption_is_closed():
     async with a_world() as world:
-        before = await world.client_for(Gateway(world.source(), sessions=sealed()))
-        session = await before.opened(**chosen(A))
-        await before.http.aclose()
-        gateway = Gateway(world.source(), sessions=sealed())
-        after = await world.client_for(gateway)
+        session = await left_session(world, A)
+        after = await process(world)
+        gateway = after.gateway
 
         def drop() -> bool:
             gateway.drop(session)
@@ -293,22 +298,19 @@ async def test_session_of_one_path_is_unknown_at_another():
 
 async def test_resumption_refuses_servers_that_are_no_longer_allowed():
     async with a_world() as world:
-        before = await world.client_for(Gateway(world.source(), sessions=sealed()))
-        session = await before.opened(**chosen(A))
-        denying = world.source(deny_urls=["a.example"])
-        after = await world.client_for(Gateway(denying, sessions=sealed()))
+        session = await left_session(world, A)
+        after = await process(world, world.source(deny_urls=["a.example"]))
         error = (await after.initialize(session)).json()["error"]
         assert (error["code"], "deny-list" in error["message"]) == (-32600, True)
-        static = await world.client_for(Gateway(world.static(), sessions=sealed()))
+        static = await process(world, world.static())
         error = (await static.initialize(session)).json()["error"]
         assert "no longer lets clients choose" in error["message"]
 
 
 async def test_session_with_a_too_long_id_is_refused():
     async with a_world() as world:
-        gateway = Gateway(world.source(), sessions=sealed(max_length=400))
-        client = await world.client_for(gateway)
+        client = await process(world, sessions=sealed(max_length=400))
         fields = chosen(A, a={"X-Long": "x" * 400})
         error = (await client.initialize(**fields)).json()["error"]
         assert error["code"] == -32600
-        assert gateway.session_sets == set()
+        assert client.gateway.session_sets == set()
