@@ -48,15 +48,21 @@ def fake(*tools, methods=None, **options):
 
 
 class Counted:
-    """A server that counts all its connections and the open ones."""
+    """A server that counts attempts to connect and the open connections.
 
-    def __init__(self, server):
+    It refuses connections while `is_there` is false.
+    """
+
+    def __init__(self, server, *, is_there=True):
         self.server = server
+        self.is_there = is_there
         self.opened = 0
         self.open = 0
 
     def open_in_memory(self, client, limits):
         self.opened += 1
+        if not self.is_there:
+            raise mcpwire.ConnectError("not there yet", target="late")
         self.open += 1
         near = self.server.open_in_memory(client, limits)
         after = near.after_close

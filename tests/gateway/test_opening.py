@@ -65,13 +65,6 @@ def hanging():
 async def test_servers_are_connected_in_parallel():
     both = asyncio.Barrier(2)
 
-    class Meeting:
-        def __init__(self, server):
-            self.server = server
-
-        def open_in_memory(self, client, limits):
-            return self.server.open_in_memory(client, limits)
-
     def meeting(name):
         server = named(name, "x")
 
@@ -80,7 +73,7 @@ async def test_servers_are_connected_in_parallel():
             await both.wait()
             return await call_next(params, request)
 
-        return Meeting(server)
+        return server
 
     async with through({"a": meeting("a"), "b": meeting("b")}) as client:
         assert tool_names(await client.list_tools()) == ["a_x", "b_x"]
@@ -110,7 +103,7 @@ async def test_server_that_starts_late_is_connected_and_clients_are_notified(
     era, monkeypatch
 ):
     monkeypatch.setattr(opening, "RETRY_S", 0.0)
-    late = Late(named("b", "y"))
+    late = Counted(named("b", "y"), is_there=False)
     async with through({"a": named("a", "x"), "b": late}, era) as client:
         async with client.listen(tools=True) as events:
             assert tool_names(await client.list_tools()) == ["a_x"]
@@ -122,41 +115,26 @@ async def test_server_that_starts_late_is_connected_and_clients_are_notified(
         assert (await client.call_tool("b_y")).text == "b.y()"
 
 
-class Late:
-    """A server that refuses connections until `is_there` is set."""
-
-    def __init__(self, server):
-        self.server = server
-        self.is_there = False
-        self.open_attempts = 0
-
-    def open_in_memory(self, client, limits):
-        self.open_attempts += 1
-        if not self.is_there:
-            raise mcpwire.ConnectError("not there yet", target="late")
-        return self.server.open_in_memory(client, limits)
-
-
 @pytest.mark.system("L-O6")
 async def test_failed_server_is_not_retried_within_the_retry_interval():
-    late = Late(named("b", "y"))
+    late = Counted(named("b", "y"), is_there=False)
     async with through({"b": late}) as client:
         for _ in range(3):
             assert await client.list_tools() == []
         with pytest.raises(mcpwire.InvalidParams):
             await client.call_tool("b_y")
-    assert late.open_attempts == 1
+    assert late.opened == 1
 
 
 @on_a_virtual_clock
 async def test_new_server_does_not_wait_for_the_retry_of_another(monkeypatch):
     monkeypatch.setattr(opening, "RETRY_S", 0.0)
-    late = Late(hanging())
+    late = Counted(hanging(), is_there=False)
     gateway = Gateway({"b": late}, concurrency=1)
     async with client_of(gateway) as client:
         late.is_there = True
         await client.list_tools()
-        await until(lambda: late.open_attempts == 2)
+        await until(lambda: late.opened == 2)
         loop = asyncio.get_running_loop()
         began = loop.time()
         await gateway.replace({"b": late, "a": named("a", "x")})
@@ -165,7 +143,9 @@ async def test_new_server_does_not_wait_for_the_retry_of_another(monkeypatch):
 
 
 async def test_capabilities_an_unreachable_server_may_have_are_declared():
-    async with through({"b": Late(named("b", "y"))}, "2025-11-25") as client:
+    async with through(
+        {"b": Counted(named("b", "y"), is_there=False)}, "2025-11-25"
+    ) as client:
         assert client.capabilities.tools.list_changed is True
         assert client.capabilities.prompts is not None
         assert await client.list_prompts() == []
@@ -175,7 +155,7 @@ async def test_capabilities_an_unreachable_server_may_have_are_declared():
 
 async def test_retries_end_when_the_gateway_is_closed(monkeypatch):
     monkeypatch.setattr(opening, "RETRY_S", 0.0)
-    gateway = Gateway({"b": Member(Late(named("b", "y")))})
+    gateway = Gateway({"b": Member(Counted(named("b", "y"), is_there=False))})
     async with client_of(gateway) as client:
         await client.list_tools()
         [upstreams] = gateway.pool.shared
@@ -329,8 +309,7 @@ def test_planned_servers_with_equal_fields_are_equal_and_hash_equal():
 
 @both_eras
 async def test_replace_keeps_the_connections_of_unchanged_servers(era):
-    stays = Late(named("a", "x"))
-    stays.is_there = True
+    stays = Counted(named("a", "x"))
     gateway = Gateway({"a": stays, "b": named("b", "x"), "c": Member(named("c", "x"))})
     async with client_of(gateway, era) as client:
         assert tool_names(await client.list_tools()) == ["a_x", "b_x", "c_x"]
@@ -346,7 +325,7 @@ async def test_replace_keeps_the_connections_of_unchanged_servers(era):
         assert (await client.call_tool("d_x")).text == "d.x()"
         with pytest.raises(mcpwire.InvalidParams):
             await client.call_tool("b_x")
-        assert stays.open_attempts == 1
+        assert stays.opened == 1
 
 
 async def test_replace_with_the_same_servers_reports_no_changes():

@@ -30,29 +30,17 @@ TIMES = {"2025-11-25": {"ttl": None}, "2026-07-28": {"ttlMs": None}}
 TOOLS = [{"name": "t", "inputSchema": {"type": "object"}}]
 
 
-class Shared:
-    """A server whose connections share state; each of them is a `FakeServer`."""
-
-    def __init__(self, version: str, methods: dict[str, Any]) -> None:
-        self.made: list[FakeServer] = []
-        self._version = version
-        can = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-        self._capabilities: dict[str, Any] = {"tools": {}, "tasks": can}
-        if version == "2026-07-28":
-            self._capabilities = {"tools": {}, "extensions": {TASKS: {}}}
-        lists = {"tools": TOOLS, "resultType": "complete", "ttlMs": 0}
-        lists["cacheScope"] = "private"
-        self._methods = {"tools/list": lambda *_: lists, **methods}
-
-    def open_in_memory(self, client: Any, limits: Any) -> Any:
-        made = FakeServer(
-            self._methods, version=self._version, capabilities=self._capabilities
-        )
-        self.made.append(made)
-        return made.open_in_memory(client, limits)
-
-    def requests(self, method: str) -> list[Any]:
-        return [each for made in self.made for each in made.requests(method)]
+def server(version: str, methods: dict[str, Any]) -> FakeServer:
+    """Return a server with tasks for all its connections."""
+    can = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+    tasks = {"extensions": {TASKS: {}}} if version == "2026-07-28" else {"tasks": can}
+    lists = {"tools": TOOLS, "resultType": "complete", "ttlMs": 0}
+    lists["cacheScope"] = "private"
+    return FakeServer(
+        {"tools/list": lambda *_: lists, **methods},
+        version=version,
+        capabilities={"tools": {}, **tasks},
+    )
 
 
 def tasks_of(revision: str) -> dict[str, Any]:
@@ -130,7 +118,7 @@ async def ann_and_bob(
 @pytest.mark.parametrize("revision", ERAS)
 async def test_task_is_accessible_only_to_its_owner(revision, share):
     async with a_world() as world:
-        up = Shared(revision, tasks_of(revision))
+        up = server(revision, tasks_of(revision))
         ann, bob = await ann_and_bob(world, gateway_for(up, share=share), revision)
         task, other = await ann.start(), await bob.start()
         last = "tasks/update" if revision == "2026-07-28" else "tasks/result"
@@ -151,7 +139,7 @@ async def test_task_is_accessible_only_to_its_owner(revision, share):
 
 async def test_tasks_of_other_users_are_not_listed():
     async with a_world() as world:
-        up = Shared("2025-11-25", tasks_of("2025-11-25"))
+        up = server("2025-11-25", tasks_of("2025-11-25"))
         ann, bob = await ann_and_bob(world, gateway_for(up), "2025-11-25")
         task = await ann.start()
         assert (await bob.ask("tasks/list"))["result"] == {"tasks": []}
@@ -171,7 +159,7 @@ async def test_task_status_subscription_is_accepted_only_from_its_owner():
             return SILENCE
 
         methods = {**tasks_of("2026-07-28"), "subscriptions/listen": acknowledge}
-        up = Shared("2026-07-28", methods)
+        up = server("2026-07-28", methods)
         http_client = await world.client_for(gateway_for(up))
         task = await User(http_client, "ann", "2026-07-28").start()
         for name, acknowledged in (("bob", set()), ("ann", {task})):
@@ -230,7 +218,7 @@ async def test_suspended_call_is_resumed_only_by_its_owner(revision):
 
 async def test_process_with_the_same_keys_accepts_task_ids():
     async with a_world() as world:
-        up = Shared("2026-07-28", tasks_of("2026-07-28"))
+        up = server("2026-07-28", tasks_of("2026-07-28"))
         old, new = secrets.token_bytes(32), secrets.token_bytes(32)
         before, _ = await ann_and_bob(
             world, gateway_for(up, state_keys=[old]), "2026-07-28"
