@@ -29,6 +29,7 @@ import attrs
 from mcpwire.errors import RPCError
 from mcpwire.transports.http.target import is_credential
 from mcpwire.wire.json import encode, loads
+from mcpwire.wire.jsonrpc import failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -171,8 +172,8 @@ def error_object(error: BaseException) -> dict[str, Any]:
     """Return the JSON-RPC object of an `RPCError`, or the type of another error."""
     if not isinstance(error, RPCError):
         return {"message": type(error).__name__}
-    data = {} if error.data is None else {"data": error.data}
-    return {"code": error.code, "message": error.message, **data}
+    found: dict[str, Any] = failure(None, error)["error"]
+    return found
 
 
 def session_hash(session: Session | None) -> str | None:
