@@ -145,7 +145,6 @@ class Held:
     def __init__(self, *, problem=None, is_ready=True):
         self.used_at = 0.0
         self.users = 0
-        self.in_use = False
         self.problem = problem
         self.may_open = asyncio.Event()
         if is_ready:
@@ -153,11 +152,7 @@ class Held:
 
     @property
     def is_busy(self):
-        return self.in_use or self.users > 0
-
-    @is_busy.setter
-    def is_busy(self, value):
-        self.in_use = value
+        return self.users > 0
 
     async def open(self):
         await self.may_open.wait()
@@ -218,7 +213,7 @@ async def test_pool_over_its_maximum_closes_the_least_recently_used_set():
     kept.mark_idle(one)
     await kept.open_shared("3", "me", lambda: three)
     assert closed == [two]
-    one.is_busy = True
+    one.users += 1
     await kept.open_shared("4", "me", lambda: four)
     assert closed == [two, three]
     assert kept.shared == [one, four]
@@ -229,7 +224,7 @@ async def test_pool_full_of_busy_sets_keeps_them_and_refuses_another():
     kept, closed = pool(maximum=2)
     busy, opening = Held(), Held(is_ready=False)
     await kept.open_shared("1", "me", lambda: busy)
-    busy.is_busy = True
+    busy.users += 1
     waiting = asyncio.create_task(kept.open_shared("2", "me", lambda: opening))
     await asyncio.sleep(0)  # a turn of the loop
     made = []
@@ -265,12 +260,12 @@ async def test_idle_set_is_closed_and_busy_set_stays_open():
     idle, busy = Held(), Held()
     await kept.open_shared("idle", "me", lambda: idle)
     await kept.open_shared("busy", "me", lambda: busy)
-    busy.is_busy = True
+    busy.users += 1
     async with asyncio.timeout(TIMEOUT_S):
         await until(lambda: closed, 0.005)
     assert closed == [idle]
     assert kept.find("busy") is busy
-    busy.is_busy = False
+    busy.users -= 1
     kept.mark_idle(busy)
     async with asyncio.timeout(TIMEOUT_S):
         await until(lambda: not len(kept.shared), 0.005)
