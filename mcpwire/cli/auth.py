@@ -49,12 +49,18 @@ def flag_errors() -> Iterator[None]:
         raise UsageError(message) from error
 
 
-def make_auth(options: Options, output: Output, configured: Any = None) -> Any:
+def make_auth(
+    options: Options, output: Output, headers: dict[str, str], configured: Any
+) -> Any:
     """Return the ``auth`` argument of `Http`; ``None``: no authorization.
 
-    The precedence is: options for a login, the configuration, a stored login.
+    The precedence is: a header, options for a login, the configuration, a stored login.
     """
     flags = options.flags(Tokens, Login)
+    if any(name.lower() == "authorization" for name in headers):
+        for flag in [options.verb] if options.verb.startswith("auth ") else flags:
+            raise UsageError(f"a header Authorization and {flag} exclude each other")
+        return None
     if options.auth_env is not None:
         for flag in flags:
             if flag != "--auth-env":

@@ -102,7 +102,7 @@ def bench(options: Options) -> int:
         def compare_to(file: str) -> list[Difference]:
             return _compare_to_base(baselines[file], result, sorted(changes))
 
-        return _failure_lines(subject, limits, compare_to)
+        return _subject_failures(subject, limits, compare_to)
 
     return _run_measurement(options, load, measure, failures)
 
@@ -152,7 +152,7 @@ def gateway(options: Options) -> int:
         return await run_behind_gateway(target, load, with_floor=False, **settings)
 
     def failures(result: Result) -> Iterable[str]:
-        return _failure_lines(result.targets[1], limits)
+        return _subject_failures(result.targets[1], limits)
 
     return _run_measurement(options, load, measure, failures)
 
@@ -262,41 +262,36 @@ def _write_result(options: Options, result: Result, output: Output) -> None:
         write_page(Path(options.bench_html), [result])
 
 
-def _failure_lines(
+def _subject_failures(
     subject: Subject,
     limits: Sequence[Threshold | Change],
     compare_to: Callable[[str], list[Difference]] | None = None,
 ) -> Iterable[str]:
-    """Yield a line for each --fail-if condition that is true of a subject."""
+    """Return a line for each --fail-if condition that is true of a subject."""
     if subject.slices and not subject.total("done"):
-        yield from (f"failed: {limit.text}: no call was answered" for limit in limits)
-        return
-    figures, units = (subject.figures(), {name: f.unit for name, f in FIGURES.items()})
+        return [f"failed: {limit.text}: no call was answered" for limit in limits]
+    units = {name: figure.unit for name, figure in FIGURES.items()}
+    return _failure_lines(limits, subject.figures(), units, compare_to)
+
+
+def _failure_lines(
+    limits: Iterable[Threshold | Change],
+    figures: Mapping[str, float],
+    units: Mapping[str, str],
+    compare_to: Callable[[str], list[Difference]] | None = None,
+) -> Iterable[str]:
+    """Yield a line for each condition that is true of the figures."""
     for limit in limits:
         if isinstance(limit, Threshold):
-            yield from _threshold_lines([limit], figures, units)
-        elif compare_to is not None and _has_changed(limit, compare_to(limit.file)):
-            yield _failure_line(limit, figures, units)
-
-
-def _threshold_lines(
-    limits: Iterable[Threshold], figures: Mapping[str, float], units: Mapping[str, str]
-) -> Iterable[str]:
-    """Yield a line for each threshold that the figures meet."""
-    for limit in limits:
-        with usage_errors("--fail-if "):
-            is_true = limit.is_true(figures)
+            with usage_errors("--fail-if "):
+                is_true = limit.is_true(figures)
+        else:
+            assert compare_to is not None
+            is_true = _has_changed(limit, compare_to(limit.file))
         if is_true:
-            yield _failure_line(limit, figures, units)
-
-
-def _failure_line(
-    limit: Threshold | Change, figures: Mapping[str, float], units: Mapping[str, str]
-) -> str:
-    name = limit.figure
-    return (
-        f"failed: {limit.text}: {name} is {format_amount(figures[name], units[name])}"
-    )
+            name = limit.figure
+            amount = format_amount(figures[name], units[name])
+            yield f"failed: {limit.text}: {name} is {amount}"
 
 
 def _has_changed(change: Change, compared: list[Difference]) -> bool:
@@ -330,9 +325,8 @@ def start(options: Options) -> int:
             {**attrs.asdict(start), "figures": start.figures()} for start in starts
         ]
         _print(output, document, to_start_text(starts))
-        return _report_failures(
-            _threshold_lines(limits, starts[-1].figures(), START_UNITS), output
-        )
+        failures = _failure_lines(limits, starts[-1].figures(), START_UNITS)
+        return _report_failures(failures, output)
 
     return run_command(options, perform)
 
@@ -354,7 +348,7 @@ def size(options: Options) -> int:
         figures = sizes.figures()
         document = {**attrs.asdict(sizes), "figures": figures}
         _print(output, document, to_size_text(sizes))
-        return _report_failures(_threshold_lines(limits, figures, SIZE_UNITS), output)
+        return _report_failures(_failure_lines(limits, figures, SIZE_UNITS), output)
 
     return run_command(options, perform)
 

@@ -40,6 +40,12 @@ from mcpwire.cli.session import (
 )
 from mcpwire.cli.targets import read_configuration
 from mcpwire.errors import MCPError, RPCError, ToolError, UrlElicitationRequired
+from mcpwire.types import (
+    BlobResourceContents,
+    PromptReference,
+    ResourceTemplateReference,
+    encode,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -156,8 +162,6 @@ def read(options: Options) -> int:
 
 
 def _print_contents(output: Output, uri: str, result: Any) -> None:
-    from mcpwire.types import BlobResourceContents
-
     binary = [c for c in result.contents if isinstance(c, BlobResourceContents)]
     if not output.is_terminal:
         output.raw(result.bytes)
@@ -209,8 +213,6 @@ def complete(options: Options) -> int:
 
     @in_session
     async def work(session: Session) -> None:
-        from mcpwire.types import PromptReference, ResourceTemplateReference
-
         ref = (
             PromptReference(kind.removeprefix("prompt:"))
             if is_prompt
@@ -238,12 +240,11 @@ def complete(options: Options) -> int:
 @in_session
 async def skills(session: Session) -> None:
     """List the skills, or print one."""
-    from mcpwire.types import encode
-
     output, client = session.output, session.client
     if not session.options.words:
         entries = await client.list_skills()
-        lines = render.skills(entries, render.Style.of(output))
+        style = render.Style.of(output)
+        lines = render.section("Skills", entries, render.skill, style)
         output.result({"skills": [encode(skill) for skill in entries]}, lines)
         return
     loaded = await client.load_skill(session.options.words[0])
@@ -280,8 +281,6 @@ async def ping(session: Session) -> None:
 @in_session
 async def info(session: Session) -> None:
     """Print the negotiation, the server's capabilities and its instructions."""
-    from mcpwire.types import encode
-
     client = session.client
     record, server = client.negotiation, client.server_info
     assert record is not None
@@ -323,13 +322,16 @@ def ls(options: Options) -> int:
     return work(options)
 
 
-SECTIONS: Final = (
-    ("tools", "tools", "list_tools", render.tools),
-    ("resources", "resources", "list_resources", render.resources),
-    ("resources", "resourceTemplates", "list_resource_templates", render.templates),
-    ("prompts", "prompts", "list_prompts", render.prompts),
+SECTIONS: Final[tuple[tuple[str, str, str, str, Any], ...]] = (
+    ("tools", "tools", "list_tools", "Tools", render.tool),
+    ("resources", "resources", "list_resources", "Resources", render.resource),
+    (
+        *("resources", "resourceTemplates", "list_resource_templates"),
+        *("Resource templates", render.template),
+    ),
+    ("prompts", "prompts", "list_prompts", "Prompts", render.prompt),
 )
-"""Capability, key in the JSON document, method of the client, function of `render`."""
+"""Capability, key in the document, method of the client, title, entry of an item."""
 
 NO_FEATURES: Final = "The server declares no tools, resources or prompts."
 
@@ -355,10 +357,8 @@ class _Features:
 
 async def _list_features(client: Client, style: render.Style) -> _Features:
     """Request the lists that the server's capabilities declare."""
-    from mcpwire.types import encode
-
     features = _Features()
-    for capability, key, method, format_items in SECTIONS:
+    for capability, key, method, title, describe in SECTIONS:
         if getattr(client.capabilities, capability) is None:
             continue
         try:
@@ -370,7 +370,7 @@ async def _list_features(client: Client, style: render.Style) -> _Features:
             continue
         features.document[key] = [encode(item) for item in items]
         if items or key != "resourceTemplates":
-            features.blocks.append(format_items(items, style))
+            features.blocks.append(render.section(title, items, describe, style))
     return features
 
 
@@ -426,8 +426,6 @@ def _make_group(options: Options, members: Mapping[str, Member]) -> Group:
     Some servers list more for a client with these capabilities, but a person could not
     tell the questions of many servers apart.
     """
-    import attrs
-
     from mcpwire import Recovery
     from mcpwire.group import Group
     from mcpwire.protocol.client_features import USER_REJECTED, Elicitation

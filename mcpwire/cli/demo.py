@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.cli.output import one_line, progress_text
 from mcpwire.cli.render import tool_signature
 from mcpwire.cli.session import in_session
+from mcpwire.errors import RequestTimeout
 
 if TYPE_CHECKING:
     from mcpwire.cli.options import Options
@@ -126,8 +127,6 @@ class Script:
         return ["prompt", f"greet name=Ada -> {result.messages[0].text}"]
 
     async def timeout(self) -> list[str]:
-        from mcpwire import RequestTimeout
-
         try:
             result = await self.client.call_tool("slow", HANGING, timeout=TIMEOUT_S)
         except RequestTimeout as error:

@@ -6,8 +6,9 @@ The texts of results and prompts are not escaped here; all lines of lists are.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from mcpwire import types
 from mcpwire.cli.arguments import KINDS, MAX_DEPTH, SchemaReader, json_text
 from mcpwire.cli.output import one_line, shorten
 from mcpwire.protocol.json_schema import alternatives_of
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
 
 def tool_text(result: CallToolResult) -> str:
     """Return the text of a result, or its structured content if it has no content."""
-    from mcpwire.types import UNSET
-
-    if not result.content and result.structured_content is not UNSET:
+    if not result.content and result.structured_content is not types.UNSET:
         return json.dumps(result.structured_content, indent=2, ensure_ascii=False)
     return "\n".join(block_text(block) for block in result.content)
 
@@ -49,8 +48,6 @@ def prompt_text(result: GetPromptResult) -> str:
 
 def block_text(block: ContentBlock) -> str:
     """Return the text of a text block, or a description of another block."""
-    from mcpwire import types
-
     if isinstance(block, types.TextContent):
         return block.text
     if isinstance(block, (types.ImageContent, types.AudioContent)):
@@ -99,11 +96,9 @@ def info_lines(client: Client, target: str) -> list[str]:
 
 def capability_words(client: Client) -> list[str]:
     """Return the server's capabilities, each with its enabled settings."""
-    from mcpwire.types import encode
-
     assert client.capabilities is not None
     words = []
-    declared: dict[str, Any] = encode(client.capabilities)
+    declared: dict[str, Any] = types.encode(client.capabilities)
     for name, settings in declared.items():
         enabled = (
             [key for key, value in settings.items() if value is not False]
@@ -144,57 +139,51 @@ def first_line(text: str | None) -> str:
     return f"{head[: sentence or max(head.rfind(' '), 0)] or head} ..."
 
 
-def tools(items: Sequence[Tool], style: Style) -> list[str]:
-    """Return the lines of the section of tools."""
-    lines = [style.bold(f"Tools ({len(items)})")]
-    width = style.width - len(NAME_INDENT) if style.width is not None else None
-    for tool in items:
-        signature, description = (
-            tool_signature(tool, width),
-            tool.description or tool.title,
-        )
-        lines += _entry(signature, badges(tool.annotations), description, style)
-    return lines
+Entry: TypeAlias = "tuple[Sequence[str], Iterable[str | None], str | None]"
+"""The lines of an item, the details in brackets, and the description."""
 
 
-def resources(items: Sequence[Resource], style: Style) -> list[str]:
-    """Return the lines of the section of resources."""
-    lines = [style.bold(f"Resources ({len(items)})")]
+def section(
+    title: str,
+    items: Sequence[Any],
+    describe: Callable[[Any, int | None], Entry],
+    style: Style,
+) -> list[str]:
+    """Return the lines of a list: its heading, and the entry of each item."""
+    width = None if style.width is None else style.width - len(NAME_INDENT)
+    lines = [style.bold(f"{title} ({len(items)})")]
     for item in items:
-        size = f"{item.size:,} bytes" if item.size is not None else None
-        lines += _entry([item.uri], (item.mime_type, size), _item_label(item), style)
+        lines += _entry(*describe(item, width), style)
     return lines
 
 
-def templates(items: Sequence[ResourceTemplate], style: Style) -> list[str]:
-    """Return the lines of the section of resource templates."""
-    lines = [style.bold(f"Resource templates ({len(items)})")]
-    for item in items:
-        lines += _entry(
-            [item.uri_template], (item.mime_type,), _item_label(item), style
-        )
-    return lines
+def tool(item: Tool, width: int | None) -> Entry:
+    """Return the entry of a tool."""
+    description = item.description or item.title
+    return tool_signature(item, width), badges(item.annotations), description
 
 
-def prompts(items: Sequence[Prompt], style: Style) -> list[str]:
-    """Return the lines of the section of prompts."""
-    lines = [style.bold(f"Prompts ({len(items)})")]
-    width = style.width - len(NAME_INDENT) if style.width is not None else None
-    for prompt in items:
-        signature = prompt_signature(prompt, width)
-        lines += _entry(signature, (), prompt.description or prompt.title, style)
-    return lines
+def resource(item: Resource, _: int | None) -> Entry:
+    """Return the entry of a resource."""
+    size = f"{item.size:,} bytes" if item.size is not None else None
+    return [item.uri], (item.mime_type, size), _item_label(item)
 
 
-def skills(items: Sequence[Skill], style: Style) -> list[str]:
-    """Return the lines of the section of skills."""
-    lines = [style.bold(f"Skills ({len(items)})")]
-    for item in items:
-        files = "dynamic" if item.is_dynamic else f"{len(item.resources)} file(s)"
-        name, description = one_line(item.name), first_line(item.description)
-        label = f"{name}: {description}" if description else name
-        lines += _entry([item.uri], (files,), label, style)
-    return lines
+def template(item: ResourceTemplate, _: int | None) -> Entry:
+    """Return the entry of a resource template."""
+    return [item.uri_template], (item.mime_type,), _item_label(item)
+
+
+def prompt(item: Prompt, width: int | None) -> Entry:
+    """Return the entry of a prompt."""
+    return prompt_signature(item, width), (), item.description or item.title
+
+
+def skill(item: Skill, _: int | None) -> Entry:
+    """Return the entry of a skill."""
+    files = "dynamic" if item.is_dynamic else f"{len(item.resources)} file(s)"
+    name, description = one_line(item.name), first_line(item.description)
+    return [item.uri], (files,), f"{name}: {description}" if description else name
 
 
 def _item_label(item: Resource | ResourceTemplate) -> str:

@@ -15,6 +15,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from mcpwire.cli.failures import (
     Exit,
     UsageError,
@@ -336,8 +338,6 @@ def _gateway(options: Options) -> Gateway:
 
 def _with_login(member: Member, *, may_ask: bool) -> Member:
     """Return the server with a login that prints its URL, with a browser if allowed."""
-    import attrs
-
     from mcpwire import OAuth
 
     target = member.target

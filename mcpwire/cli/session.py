@@ -25,8 +25,18 @@ from mcpwire.cli.failures import Exit, Interrupted, exit_code, usage_errors
 from mcpwire.cli.options import ServerRequests
 from mcpwire.cli.output import Output, deep_json, progress_text, shorten
 from mcpwire.cli.targets import ProbeCache, make_target, report_entry
-from mcpwire.errors import MCPError, MissingCapability, NegotiationError
+from mcpwire.errors import (
+    ConnectError,
+    HTTPError,
+    MCPError,
+    MissingCapability,
+    NegotiationError,
+    RemoteProtocolError,
+    RequestTimeout,
+    RPCError,
+)
 from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.types import encode
 from mcpwire.versions import Era
 from mcpwire.wire.json import JSONDecodeError, loads
 
@@ -210,8 +220,6 @@ def read_stdin() -> asyncio.Future[bytes]:
 
 def _process_advice(error: BaseException) -> str:
     """Return a hint for an error in connecting to a command, or an empty text."""
-    from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
-
     if isinstance(error, ConnectError) and error.errno in {errno.EACCES, errno.ENOEXEC}:
         return (
             "it is not an executable: put the interpreter of a script before its name"
@@ -230,8 +238,6 @@ def _process_advice(error: BaseException) -> str:
 
 def url_advice(error: BaseException) -> str:
     """Return a hint for an error in connecting to a URL, or an empty text."""
-    from mcpwire import HTTPError, NegotiationError, RemoteProtocolError
-
     # OpenSSL's codes of an unknown issuer; a wrong name or date has others.
     if getattr(error.__cause__, "verify_code", None) in {18, 19, 20, 21}:
         return "to trust your own certificate authority: --ca FILE"
@@ -404,8 +410,6 @@ class Session:
     def _show_log(self, notification: Notification) -> None:
         if notification.method != "notifications/message":
             return
-        from mcpwire.types import encode
-
         message = notification.params
         logger = f"{message.logger}: " if message.logger else ""
         data = (

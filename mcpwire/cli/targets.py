@@ -10,13 +10,13 @@ import re
 import time
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from mcpwire.cli.auth import flag_errors, make_auth
 from mcpwire.cli.failures import UsageError, unknown_name, usage_errors
-from mcpwire.cli.options import Login, Process, Tokens
+from mcpwire.cli.options import Process
 from mcpwire.cli.output import read_source
 from mcpwire.errors import ConnectError, UnknownServer
 from mcpwire.transports.targets import Stdio, is_url
@@ -119,7 +119,7 @@ def _url_target(options: Options, output: Output) -> Http:
         return Http(
             options.command[0].strip(),
             headers=headers or None,
-            auth=_auth(options, headers, output, configured.get("auth")),
+            auth=make_auth(options, output, headers, configured.get("auth")),
             ca_file=options.ca or configured.get("ca_file"),
             client_cert=(certificate, key)
             if comma
@@ -127,18 +127,6 @@ def _url_target(options: Options, output: Output) -> Http:
             proxy=options.proxy or configured.get("proxy"),
             allow_insecure=options.allow_insecure,
         )
-
-
-def _auth(
-    options: Options, headers: dict[str, str], output: Output, configured: Any
-) -> Any:
-    """Return the ``auth`` argument of `Http`; an Authorization header replaces it."""
-    if any(name.lower() == "authorization" for name in headers):
-        is_login = options.verb.startswith("auth ")
-        for flag in [options.verb] if is_login else options.flags(Tokens, Login):
-            raise UsageError(f"a header Authorization and {flag} exclude each other")
-        return None
-    return make_auth(options, output, configured)
 
 
 def _headers(options: Options) -> dict[str, str]:
@@ -274,10 +262,6 @@ class ProbeCache:
 
     A server is an empty file. Its command line may hold secrets, so the name of the
     file is a hash.
-
-    Args:
-        target: The server.
-        is_on: Whether the folder is read and written.
     """
 
     def __init__(self, target: Stdio | Http, *, enabled: bool = True) -> None:
