@@ -34,18 +34,10 @@ class Option:
     The annotation of the attribute sets the form: a `bool` is a flag (`--no-x` turns
     `x` off), a `bool | None` has both flags, a list may be repeated, an `int` without
     a metavar counts its flags, and any other type takes one value, which for an `int`
-    is at least 1.
+    is at least 1. A `type` converts the text instead, and raises `ArgumentTypeError`.
 
-    Args:
-        usage: The flags and the name of the value, as in `-o/--output FILE`; empty:
-            only the variable sets the option.
-        help: The help text.
-        default: The value if the option is not given.
-        variable: The environment variable that sets the default.
-        excludes: Options with the same word here are mutually exclusive.
-        type: Converts the text to a value; raises `ArgumentTypeError`. It replaces the
-            conversion by the annotation.
-        choices: The allowed values.
+    Without flags in `usage` only the environment variable `variable` sets the option.
+    Options with the same word in `excludes` are mutually exclusive.
     """
 
     def __init__(

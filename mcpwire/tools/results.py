@@ -200,11 +200,10 @@ def describe_block(block: ContentBlock) -> str:
 
 
 def _text(result: CallToolResult, *, marks: bool) -> str:
-    lines = list(_lines(result.content, marks=marks))
     if not result.content and result.structured_content is not UNSET:
         # A server may send structured content without a text.
         return json_text(result.structured_content)
-    return "\n".join(lines)
+    return "\n".join(_lines(result.content, marks=marks))
 
 
 def _lines(content: Iterable[ContentBlock], *, marks: bool) -> Iterable[str]:

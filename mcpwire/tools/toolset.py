@@ -324,7 +324,7 @@ class ToolSet(ReadOnlyToolSet):
             raise
         finally:
             self._refreshing -= 1
-        self._rebuild_now()
+        self._rebuild()
         for future in futures:
             future.result()
 
@@ -429,14 +429,20 @@ class ToolSet(ReadOnlyToolSet):
 
     def _rebuild(self) -> None:
         """Rebuild all views from the stored tools, atomically."""
+        self._cancel_rebuild()
         order = dict.fromkeys(self._source.group)
         known = self._server_tools
         tools = {server: known[server] for server in order if server in known}
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         try:
             index = build_index(self._options, tools)
         except NameCollision as error:
             self._collision = error
             raise
+        finally:
+            now = loop.time()
+            self._next_rebuild_at = now + REBUILD_INTERVAL_FACTOR * (now - started)
         problems = self._problems
         self._server_tools = tools
         self._problems = {each: problems[each] for each in problems if each in order}
@@ -456,22 +462,14 @@ class ToolSet(ReadOnlyToolSet):
 
     def _try_rebuild(self) -> None:
         try:
-            self._rebuild_now()
+            self._rebuild()
         except NameCollision as error:
             logger.warning("the tools are unchanged: %s", error)
 
-    def _rebuild_now(self) -> None:
-        """Rebuild the views now."""
+    def _cancel_rebuild(self) -> None:
         if self._rebuild_timer is not None:
             self._rebuild_timer.cancel()
             self._rebuild_timer = None
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        try:
-            self._rebuild()
-        finally:
-            now = loop.time()
-            self._next_rebuild_at = now + REBUILD_INTERVAL_FACTOR * (now - started)
 
     def _finish(self, server: str, listing: _Listing) -> None:
         """Remove a finished listing, and wake its callers."""
@@ -487,9 +485,7 @@ class ToolSet(ReadOnlyToolSet):
                 self._cancel(server, listing)
 
     def _cancel_all(self) -> list[asyncio.Task[None]]:
-        if self._rebuild_timer is not None:
-            self._rebuild_timer.cancel()
-            self._rebuild_timer = None
+        self._cancel_rebuild()
         return [self._cancel(*item) for item in list(self._listings.items())]
 
     def _cancel(self, server: str, listing: _Listing) -> asyncio.Task[None]:

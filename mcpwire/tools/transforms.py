@@ -188,17 +188,16 @@ PREVIEWED: Final = ("path", "query", "sql", "url", "name", "id", "command", "inp
 """Names of arguments for the preview of a call, by priority."""
 
 
-def preview(arguments: Mapping[str, Any], length: int = MAX_PREVIEW_LENGTH) -> str:
+def preview(arguments: Mapping[str, Any]) -> str:
     """Return the argument that says most, on one line; empty where there is none."""
-    given = arguments
-    texts = [given.get(name) for name in PREVIEWED] + list(given.values())
+    texts = [arguments.get(name) for name in PREVIEWED] + list(arguments.values())
     value = next((text for text in texts if isinstance(text, str) and text), "")
     # Names and texts from models and servers may contain terminal escapes.
-    start = value[: 4 * length]
+    start = value[: 4 * MAX_PREVIEW_LENGTH]
     line = "".join(character if character.isprintable() else " " for character in start)
     line = " ".join(line.split())
-    is_whole = len(line) <= length and len(value) == len(start)
-    return line if is_whole else f"{line[: length - 3]}..."
+    is_whole = len(line) <= MAX_PREVIEW_LENGTH and len(value) == len(start)
+    return line if is_whole else f"{line[: MAX_PREVIEW_LENGTH - 3]}..."
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

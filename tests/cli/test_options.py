@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import shlex
 from collections import Counter
 
 import pytest
@@ -13,55 +14,51 @@ from mcpwire.cli.main import COMMANDS, OVERVIEW, parse
 from mcpwire.cli.options import Group, Options, option
 
 
+def parsed(line):
+    """Return the options of a command line, as a shell splits it."""
+    return parse(shlex.split(line))
+
+
 @pytest.mark.parametrize(
-    ("argv", "command", "words"),
+    ("line", "command", "words"),
     [
-        (["ls", "npx -y x"], ("npx -y x",), []),
-        (["ls", "--", "npx", "-y", "x"], ("npx", "-y", "x"), []),
-        (
-            ["ls", "--", "uv", "run", "--", "x", "--json"],
-            ("uv", "run", "--", "x", "--json"),
-            [],
-        ),
-        (["call", "T", "tool", "a=1", "b:=2"], ("T",), ["tool", "a=1", "b:=2"]),
-        (["call", "tool", "a=1", "--", "T", "a=2"], ("T", "a=2"), ["tool", "a=1"]),
-        (["call", "T", "tool", "--json", "a=1"], ("T",), ["tool", "a=1"]),
-        (["call", "--timeout", "5", "T", "tool", "a=-1"], ("T",), ["tool", "a=-1"]),
-        (["call", "T", "tool", "-"], ("T",), ["tool", "-"]),
-        (["read", "T", "file:///x"], ("T",), ["file:///x"]),
-        (["read", "file:///x", "--", "T"], ("T",), ["file:///x"]),
-        (["complete", "T", "prompt:p", "arg"], ("T",), ["prompt:p", "arg"]),
-        (
-            ["complete", "prompt:p", "arg", "va", "--", "T"],
-            ("T",),
-            ["prompt:p", "arg", "va"],
-        ),
-        (["call", "https://x/mcp", "tool"], ("https://x/mcp",), ["tool"]),
-        (["call", "tool", "--", "https://x/mcp"], ("https://x/mcp",), ["tool"]),
-        (["demo"], (), []),
-        (["demo-server"], (), []),
+        ("ls 'npx -y x'", "'npx -y x'", ""),
+        ("ls -- npx -y x", "npx -y x", ""),
+        ("ls -- uv run -- x --json", "uv run -- x --json", ""),
+        ("call T tool a=1 b:=2", "T", "tool a=1 b:=2"),
+        ("call tool a=1 -- T a=2", "T a=2", "tool a=1"),
+        ("call T tool --json a=1", "T", "tool a=1"),
+        ("call --timeout 5 T tool a=-1", "T", "tool a=-1"),
+        ("call T tool -", "T", "tool -"),
+        ("read T file:///x", "T", "file:///x"),
+        ("read file:///x -- T", "T", "file:///x"),
+        ("complete T prompt:p arg", "T", "prompt:p arg"),
+        ("complete prompt:p arg va -- T", "T", "prompt:p arg va"),
+        ("call https://x/mcp tool", "https://x/mcp", "tool"),
+        ("call tool -- https://x/mcp", "https://x/mcp", "tool"),
+        ("demo", "", ""),
+        ("demo-server", "", ""),
     ],
 )
-def test_target_and_words_are_separated(argv, command, words):
-    options = parse(argv)
-    assert (options.command, options.words) == (command, words)
-    assert options.verb == argv[0]
+def test_target_and_words_are_separated(line, command, words):
+    options = parsed(line)
+    assert options.command == tuple(shlex.split(command))
+    assert options.words == words.split()
+    assert options.verb == line.split()[0]
 
 
 def test_options_are_accepted_anywhere_before_the_double_dash():
-    options = parse(
-        ["read", "--json", "T", "-v", "file:///x", "--timeout", "0.5", "-o", "out"]
-    )
+    options = parsed("read --json T -v file:///x --timeout 0.5 -o out")
     assert (options.json, options.verbose, options.timeout) == (True, 1, 0.5)
     assert options.output == "out"
-    assert parse(["ls", "T", "-vv"]).verbose == 2
-    assert parse(["ls", "T", "--timeout", "inf"]).timeout == math.inf
-    assert parse(["ping", "T", "-n", "3"]).count == 3
-    assert parse(["call", "T", "t", "--no-check"]).check is False
+    assert parsed("ls T -vv").verbose == 2
+    assert parsed("ls T --timeout inf").timeout == math.inf
+    assert parsed("ping T -n 3").count == 3
+    assert parsed("call T t --no-check").check is False
 
 
 def test_omitted_options_have_their_defaults():
-    options = parse(["ls", "T"])
+    options = parsed("ls T")
     entries = [entry for group in options.groups for entry in group.options()]
     assert len(entries) > 20
     for entry in entries:
@@ -101,87 +98,65 @@ def test_each_option_is_declared_once():
 
 
 def test_several_values_of_an_option_are_collected():
-    options = parse(
-        ["complete", "T", "prompt:p", "a", "--context", "x=1", "--context", "y=2=3"]
-    )
+    options = parsed("complete T prompt:p a --context x=1 --context y=2=3")
     assert options.context == [("x", "1"), ("y", "2=3")]
 
 
 @pytest.mark.attack("S20")
 def test_env_option_sets_a_value_or_passes_a_variable(monkeypatch):
     monkeypatch.setenv("GIVEN", "ours")
-    options = parse(["ls", "T", "--env", "A=1=2", "--env", "GIVEN", "--env", "B="])
+    options = parsed("ls T --env A=1=2 --env GIVEN --env B=")
     assert options.env == [("A", "1=2"), ("GIVEN", "ours"), ("B", "")]
     assert options.inherit_env is False
 
 
 BAD = [
-    ([], "ls", "ls needs TARGET"),
-    (["T"], "call", "call needs TOOL"),
-    ([], "read", "read needs TARGET and URI"),
-    (["--", "T"], "call", "call needs TOOL before `--`"),
-    (["--", "T"], "complete", "complete needs REF and ARG before `--`"),
-    (["--"], "ls", "no command follows `--`"),
-    (["python", "x.py"], "ls", "ls: unexpected argument 'x.py'; quote the server's"),
-    (["x", "--", "T"], "ls", "ls: unexpected argument 'x'"),
-    (["npx", "-y", "x"], "ls", "unknown option '-y'; the options of the server's own"),
+    ("ls", "ls needs TARGET"),
+    ("call T", "call needs TOOL"),
+    ("read", "read needs TARGET and URI"),
+    ("call -- T", "call needs TOOL before `--`"),
+    ("complete -- T", "complete needs REF and ARG before `--`"),
+    ("ls --", "no command follows `--`"),
+    ("ls python x.py", "ls: unexpected argument 'x.py'; quote the server's"),
+    ("ls x -- T", "ls: unexpected argument 'x'"),
+    ("ls npx -y x", "unknown option '-y'; the options of the server's own"),
+    ("ls T --timeot 5", "unknown option '--timeot'; did you mean '--timeout'?"),
+    ("ls T --count 5", "unknown option '--count'"),
     (
-        ["T", "--timeot", "5"],
-        "ls",
-        "unknown option '--timeot'; did you mean '--timeout'?",
-    ),
-    (["T", "--count", "5"], "ls", "unknown option '--count'"),
-    (
-        ["T", "add", "--names", "2"],
-        "call",
+        "call T add --names 2",
         "unknown option '--names'; an argument is written without dashes: names=VALUE",
     ),
     (
-        ["T", "add", "--timeot", "2"],
-        "call",
+        "call T add --timeot 2",
         "unknown option '--timeot'; did you mean '--timeout'? An argument is written",
     ),
-    (["T", "--timeout", "0"], "ls", "argument --timeout: must be above zero, got '0'"),
-    (["T", "--timeout", "nan"], "ls", "argument --timeout: must be above zero"),
+    ("ls T --timeout 0", "argument --timeout: must be above zero, got '0'"),
+    ("ls T --timeout nan", "argument --timeout: must be above zero"),
+    ("ls T --timeout x", "argument --timeout: must be a number of seconds, got"),
+    ("ls T --timeout", "argument --timeout: expected one argument"),
+    ("ping T -n 0", "argument -n/--count: must be at least 1"),
     (
-        ["T", "--timeout", "x"],
-        "ls",
-        "argument --timeout: must be a number of seconds, got",
-    ),
-    (["T", "--timeout"], "ls", "argument --timeout: expected one argument"),
-    (["T", "-n", "0"], "ping", "argument -n/--count: must be at least 1"),
-    (
-        ["T", "-n", "1.5"],
-        "ping",
+        "ping T -n 1.5",
         "argument -n/--count: must be an integer of at least 1, got '1.5'",
     ),
     (
-        ["T", "--sessions", "x"],
-        "bench",
+        "bench T --sessions x",
         "argument --sessions: must be per-call or an integer of at least 1, got 'x'",
     ),
-    (["T", "--seed", "x"], "check", "argument --seed: must be an integer, got 'x'"),
-    (["T", "--env", "=x"], "ls", "argument --env: must be NAME=VALUE or NAME"),
-    (
-        ["T", "--env", "NOT_SET_ANYWHERE"],
-        "ls",
-        "--env NOT_SET_ANYWHERE: NOT_SET_ANYWHERE is not set",
-    ),
-    (
-        ["T", "prompt:p", "a", "--context", "x"],
-        "complete",
-        "argument --context: must be NAME=VALUE",
-    ),
-    (["x"], "demo", "demo: unexpected argument 'x'"),
-    (["--", "T"], "demo", "demo takes no server's command"),
-    (["--json"], "demo-server", "unknown option '--json'"),
+    ("check T --seed x", "argument --seed: must be an integer, got 'x'"),
+    ("ls T --env =x", "argument --env: must be NAME=VALUE or NAME"),
+    ("ls T --env NOT_SET_HERE", "--env NOT_SET_HERE: NOT_SET_HERE is not set"),
+    ("complete T p a --context x", "argument --context: must be NAME=VALUE"),
+    ("demo x", "demo: unexpected argument 'x'"),
+    ("demo -- T", "demo takes no server's command"),
+    ("demo-server --json", "unknown option '--json'"),
 ]
 
 
-@pytest.mark.parametrize(("words", "verb", "sentence"), BAD)
-def test_invalid_command_line_is_refused(words, verb, sentence):
+@pytest.mark.parametrize(("line", "sentence"), BAD)
+def test_invalid_command_line_is_refused(line, sentence):
     with pytest.raises(UsageError) as caught:
-        parse([verb, *words])
+        parsed(line)
     assert str(caught.value).startswith(sentence)
 
 
@@ -204,7 +179,7 @@ def test_unknown_command_gets_a_suggestion(word, sentence, suggestions):
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_each_command_has_help(verb, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    text = parse([*verb.split(), "--help"]).help
+    text = parsed(f"{verb} --help").help
     assert text is not None
     assert text.startswith(f"usage: mcpwire {verb}")
     assert "exit codes" in text
@@ -212,8 +187,8 @@ def test_each_command_has_help(verb, monkeypatch):
 
 
 def test_help_takes_precedence_over_other_errors():
-    assert parse(["call", "-h"]).help is not None
-    assert parse(["ls", "a", "b", "-h"]).help is not None
+    assert parsed("call -h").help is not None
+    assert parsed("ls a b -h").help is not None
 
 
 def test_the_overview_names_each_command():

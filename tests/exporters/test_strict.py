@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpwire.exporters.strict import strict_schema
+from mcpwire.exporters.openai import strict_schema
 
 TEXT = {"type": "string"}
 OPTIONAL = {"type": ["string", "null"]}
