@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import subprocess
@@ -43,6 +44,17 @@ def patient(monkeypatch):
             super().__init__(target, **{**options, "connect_timeout": TIMEOUT_S})
 
     monkeypatch.setattr(mcpwire, "Client", Patient)
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    """Return a function that sets standard input, which is not a terminal."""
+
+    def give(given):
+        data = given if isinstance(given, bytes) else given.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    return give
 
 
 @pytest.fixture

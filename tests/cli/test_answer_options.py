@@ -1,6 +1,5 @@
 """Server requests without a terminal: answered by options, or refused with a hint."""
 
-import io
 import json
 import os
 import shlex
@@ -34,13 +33,6 @@ TALK = {
     "systemPrompt": "Be brief",
     "maxTokens": 5,
 }
-
-
-class Input(io.TextIOWrapper):
-    """Standard input that is not a terminal."""
-
-    def __init__(self, text):
-        super().__init__(io.BytesIO(text.encode()))
 
 
 def answer(server):
@@ -95,12 +87,12 @@ def test_form_with_json_is_declined_with_a_json_line(requesting, cli):
         ("-", {"action": "accept", "content": {"name": "input", "age": 7}}),
     ],
 )
-def test_answer_option_answers_a_form(requesting, cli, monkeypatch, tmp_path, case):
+def test_answer_option_answers_a_form(requesting, cli, stdin, tmp_path, case):
     given, result = case
     server = requesting("elicitation/create", FORM)
     (tmp_path / "answer").write_text('{"name": "file"}')
     given = given.replace("FILE", str(tmp_path / "answer"))
-    monkeypatch.setattr("sys.stdin", Input('{"name": "input"}'))
+    stdin('{"name": "input"}')
     done = cli("call", server.line, "do", "--answer", given)
     assert (done.code, done.out) == (0, "done\n")
     assert f"answered by --answer ({result['action']})" in done.err
@@ -165,9 +157,9 @@ def test_answers_are_used_in_order_and_a_surplus_is_reported(tool_server, cli):
     ],
 )
 def test_invalid_option_fails_before_the_server_starts(
-    tool_server, cli, monkeypatch, words, reason
+    tool_server, cli, stdin, words, reason
 ):
-    monkeypatch.setattr("sys.stdin", Input("{}"))
+    stdin("{}")
     server = tool_server(DONE)
     done = cli("call", server.line, "do", *words)
     assert done.code == 2

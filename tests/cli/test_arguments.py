@@ -1,8 +1,6 @@
 """Conversion of words to arguments by the schema, checked before the call."""
 
-import io
 import math
-import sys
 
 import pytest
 from hypothesis import given
@@ -31,17 +29,6 @@ def folder(tmp_path_factory, monkeypatch):
     for name, text in FILES.items():
         (folder / name).write_text(text)
     monkeypatch.chdir(folder)
-
-
-@pytest.fixture
-def typed(monkeypatch):
-    """Return a function that sets standard input."""
-
-    def give(text):
-        stream = io.TextIOWrapper(io.BytesIO(text.encode()))
-        monkeypatch.setattr(sys, "stdin", stream)
-
-    return give
 
 
 def parse(*words):
@@ -96,8 +83,8 @@ def test_invalid_word_error_shows_the_syntax(words, sentence):
     assert str(caught.value).startswith(sentence)
 
 
-def test_dash_reads_an_object_from_stdin_and_words_extend_it(typed):
-    typed('{"a": 1, "b": 1}')
+def test_dash_reads_an_object_from_stdin_and_words_extend_it(stdin):
+    stdin('{"a": 1, "b": 1}')
     given = parse("-", "b=2")
     assert given == ParsedWords({"a": 1, "b": 1}, (Argument("b", "2", is_json=False),))
     assert raw_arguments(given) == {"a": 1, "b": "2"}
@@ -199,8 +186,8 @@ ADD = Tool(
 )
 
 
-def test_the_arguments_of_a_tool_are_bound_by_its_schema(typed):
-    typed('{"second": "as it is"}')
+def test_the_arguments_of_a_tool_are_bound_by_its_schema(stdin):
+    stdin('{"second": "as it is"}')
     given = parse("-", "first=1")
     assert bind_tool(ADD, given) == {"second": "as it is", "first": 1}
     assert bind_tool(ADD, parse("first:=null")) == {"first": None}

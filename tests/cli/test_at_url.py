@@ -12,6 +12,8 @@ from raw_server import json_reply, raw_server, reply
 from mcpwire.server.demo import demo_dispatcher
 
 HUSH = "hush-hush"
+LOG_IN = "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token"
+NO_ENDPOINT = "check that this is the URL of an MCP endpoint, including its path"
 RESULT = {"resultType": "complete", "content": [{"type": "text", "text": "fine"}]}
 OFFER = {
     "resultType": "complete",
@@ -146,35 +148,15 @@ def test_timing_works_over_http(cli):
 @pytest.mark.parametrize(
     ("answer", "code", "note"),
     [
-        (
-            reply(401, www_authenticate="Bearer"),
-            3,
-            "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token",
-        ),
-        (
-            reply(403, www_authenticate='Bearer error="insufficient_scope"'),
-            3,
-            "`mcpwire auth login URL` logs in; --auth-env VARIABLE sends a token",
-        ),
+        (reply(401, www_authenticate="Bearer"), 3, LOG_IN),
+        (reply(403, www_authenticate='Bearer error="insufficient_scope"'), 3, LOG_IN),
         (reply(403), 4, None),
-        (
-            reply(404),
-            4,
-            "check that this is the URL of an MCP endpoint, including its path",
-        ),
-        (
-            reply(405),
-            4,
-            "check that this is the URL of an MCP endpoint, including its path",
-        ),
+        (reply(404), 4, NO_ENDPOINT),
+        (reply(405), 4, NO_ENDPOINT),
         (reply(500), 4, "--mode session connects without this probe"),
         (reply(307, location="https://other.example/mcp"), 4, None),
         (reply(307, location="/mcp/"), 4, "use that URL instead"),
-        (
-            reply(200, b"<html>", content_type="text/html"),
-            6,
-            "check that this is the URL of an MCP endpoint, including its path",
-        ),
+        (reply(200, b"<html>", content_type="text/html"), 6, NO_ENDPOINT),
     ],
     ids=["401", "403-challenge", "403", "404", "405", "500", "307", "307-here", "page"],
 )
@@ -199,12 +181,6 @@ def test_target_without_a_url_scheme_gets_a_hint(cli, word):
     done = cli("ls", word)
     assert done.code == 4
     assert done.err.endswith("? A URL begins with http:// or https://\n")
-
-
-def test_http_error_with_json_is_one_object(cli, answering):
-    done = cli("ls", answering(reply(401, www_authenticate="Bearer")).url, "--json")
-    error = json.loads(done.err)["error"]
-    assert error["exit"] == 3
 
 
 # TLS and proxies...

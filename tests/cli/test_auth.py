@@ -3,11 +3,9 @@
 Logins at a terminal with a browser are in test_auth_terminal.py.
 """
 
-import io
 import json
 import re
 import shlex
-import sys
 import threading
 import time
 import urllib.request
@@ -39,23 +37,13 @@ def cli(cli):
 
 
 @pytest.fixture
-def given(monkeypatch):
-    """Return a function that sets standard input."""
-
-    def give(text):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-
-    return give
-
-
-@pytest.fixture
-def log_in(cli, given):
+def log_in(cli, stdin):
     """Return a function that logs in without a local browser, by two commands."""
 
     def run(url, *words):
         started = cli("auth", "login", url, *words)
         assert started.code == 3, started
-        given(browse(LOGIN_URL.search(started.err)[1]))
+        stdin(browse(LOGIN_URL.search(started.err)[1]))
         return cli("auth", "login", url, "--callback-url", "-", *words)
 
     return run
@@ -139,11 +127,11 @@ def test_login_without_a_terminal_fails_with_its_url(cli, server, auth, words):
     assert "a login is needed" in done.err
 
 
-def test_command_in_the_login_message_finishes_the_login(cli, given, server):
+def test_command_in_the_login_message_finishes_the_login(cli, stdin, server):
     """The message contains the complete command."""
     started = cli("auth", "login", server.url, "--profile", "my work")
     [words] = re.findall("`mcpwire (auth login [^`]+)`", started.err)
-    given(browse(LOGIN_URL.search(started.err)[1]))
+    stdin(browse(LOGIN_URL.search(started.err)[1]))
     done = cli(*(server.url if word == "URL" else word for word in shlex.split(words)))
     assert done.code == 0, done
     assert "profile  my work\n" in done.out
@@ -156,12 +144,12 @@ def test_no_ask_does_not_open_a_browser_at_a_terminal(cli, seen, server):
     assert not seen
 
 
-def test_auth_commands_with_json_print_one_object(cli, given, auth, server):
+def test_auth_commands_with_json_print_one_object(cli, stdin, auth, server):
     done = cli("auth", "login", server.url, "--json")
     assert (done.code, done.out) == (3, "")
     error = json.loads(done.err)["error"]
     assert (error["type"], error["exit"]) == ("AuthRequired", 3)
-    given(browse(error["details"]["url"]))
+    stdin(browse(error["details"]["url"]))
     done = cli("auth", "login", server.url, "--json", "--callback-url", "-")
     status = json.loads(done.out)
     assert (done.code, done.err) == (0, "")
@@ -250,8 +238,8 @@ def test_logout_works_if_revocation_fails(cli, log_in, auth, server):
         ("http://127.0.0.1/callback?" + "a=1&" * 99, 3),
     ],
 )
-def test_invalid_callback_url_fails_before_any_request(cli, given, server, line, code):
-    given(line)
+def test_invalid_callback_url_fails_before_any_request(cli, stdin, server, line, code):
+    stdin(line)
     done = cli("auth", "login", server.url, "--callback-url", "-")
     assert (done.code, done.out) == (code, "")
     assert not server.requests
@@ -264,19 +252,19 @@ def test_callback_url_in_the_command_line_is_refused(cli, server):
 
 
 @pytest.mark.attack("S22")
-def test_callback_of_another_login_does_not_end_this_login(cli, given, server, auth):
+def test_callback_of_another_login_does_not_end_this_login(cli, stdin, server, auth):
     started = cli("auth", "login", server.url)
     back = browse(LOGIN_URL.search(started.err)[1])
-    given(re.sub("state=[^&]+", "state=other", back))
+    stdin(re.sub("state=[^&]+", "state=other", back))
     done = cli("auth", "login", server.url, "--callback-url", "-")
     assert done.code == 3
     assert "; log in again; each login has its own redirect URL" in done.err
-    given(back)
+    stdin(back)
     assert cli("auth", "login", server.url, "--callback-url", "-").code == 0
 
 
-def test_callback_without_a_started_login_is_refused(cli, given, server):
-    given("http://127.0.0.1/callback?state=1&code=2")
+def test_callback_without_a_started_login_is_refused(cli, stdin, server):
+    stdin("http://127.0.0.1/callback?state=1&code=2")
     done = cli("auth", "login", server.url, "--callback-url", "-")
     assert done.code == 3
     assert "no login was begun within the last hour" in done.err
@@ -287,10 +275,10 @@ def test_second_login_command_resumes_the_same_login(cli, server):
     assert LOGIN_URL.search(first.err)[1] == LOGIN_URL.search(second.err)[1]
 
 
-def test_denied_consent_is_reported(cli, given, server):
+def test_denied_consent_is_reported(cli, stdin, server):
     started = cli("auth", "login", server.url)
     back = browse(LOGIN_URL.search(started.err)[1])
-    given(re.sub("code=[^&]+", "error=access_denied", back))
+    stdin(re.sub("code=[^&]+", "error=access_denied", back))
     done = cli("auth", "login", server.url, "--callback-url", "-")
     assert done.code == 3
     assert "access_denied" in done.err
@@ -354,72 +342,65 @@ def test_missing_scope_error_does_not_blame_the_token(cli, auth, server, monkeyp
 
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize(
-    ("value", "words", "message"),
+    ("value", "line", "message"),
     [
-        (None, ["--auth-env", "TOKEN"], "--auth-env TOKEN: TOKEN is not set"),
-        (" ", ["--auth-env", "TOKEN"], "--auth-env TOKEN: TOKEN is not set"),
-        (None, ["--auth-env", SENTINEL.lower()], "--auth-env: the variable is not set"),
-        ("a b", ["--auth-env", "TOKEN"], "--auth-env: TOKEN does not contain a token"),
-        ("a\nb", ["--auth-env", "TOKEN"], "--auth-env: TOKEN does not contain a token"),
-        ("a", ["--auth-env", "TOKEN", "--auth"], "--auth-env and --auth exclude"),
-        ("a", ["--auth-env", "TOKEN", "--issuer", "x"], "--auth-env and --issuer ex"),
+        (None, "--auth-env TOKEN", "--auth-env TOKEN: TOKEN is not set"),
+        (" ", "--auth-env TOKEN", "--auth-env TOKEN: TOKEN is not set"),
+        (None, f"--auth-env {SENTINEL.lower()}", "--auth-env: the variable is not set"),
+        ("a b", "--auth-env TOKEN", "--auth-env: TOKEN does not contain a token"),
+        ("a\nb", "--auth-env TOKEN", "--auth-env: TOKEN does not contain a token"),
+        ("a", "--auth-env TOKEN --auth", "--auth-env and --auth exclude"),
+        ("a", "--auth-env TOKEN --issuer x", "--auth-env and --issuer exclude"),
         (
-            "a",
-            ["--auth", "--header-env", "authorization=TOKEN"],
+            *("a", "--auth --header-env authorization=TOKEN"),
             "a header Authorization and --auth exclude each other",
         ),
         (
-            None,
-            ["--client-id", "a", "--client-secret-env", "TOKEN"],
+            *(None, "--client-id a --client-secret-env TOKEN"),
             "--client-secret-env TOKEN: TOKEN is not set",
         ),
         (
-            "a",
-            ["--client-secret-env", "TOKEN"],
+            *("a", "--client-secret-env TOKEN"),
             "--client-secret-env goes with a --client-id",
         ),
         (
-            None,
-            ["--issuer", "http://as.example"],
+            *(None, "--issuer http://as.example"),
             "the --issuer 'http://as.example/' must be https",
         ),
-        (None, ["--scope", 'a"b'], "scope"),
+        (None, "--scope 'a\"b'", "scope"),
     ],
 )
-def test_invalid_auth_options_are_usage_errors(cli, monkeypatch, value, words, message):
+def test_invalid_auth_options_are_usage_errors(cli, monkeypatch, value, line, message):
     monkeypatch.delenv("TOKEN", raising=False)
     if value is not None:
         monkeypatch.setenv("TOKEN", value)
-    done = cli("ls", "https://mcp.example.com/mcp", *words)
+    done = cli("ls", "https://mcp.example.com/mcp", *shlex.split(line))
     assert (done.code, done.out) == (2, "")
     assert message in done.err
     assert SENTINEL.lower() not in done.err
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("line", "message"),
     [
-        (("auth",), "auth needs one of login, status, logout\n"),
-        (("auth", "logni"), "login, status, logout; did you mean 'auth login'?"),
-        (("auth", "login"), "auth login needs URL (see mcpwire auth login --help)"),
-        (("auth", "login", "server"), "a URL, which begins with http:// or https://"),
-        (("auth", "status", "--", "a", "b"), "auth status needs a server at a URL"),
-        (("auth", "login", "ftp://a/"), "ftp"),
+        ("auth", "auth needs one of login, status, logout\n"),
+        ("auth logni", "login, status, logout; did you mean 'auth login'?"),
+        ("auth login", "auth login needs URL (see mcpwire auth login --help)"),
+        ("auth login server", "a URL, which begins with http:// or https://"),
+        ("auth status -- a b", "auth status needs a server at a URL"),
+        ("auth login ftp://a/", "ftp"),
+        ("auth login http://mcp.example.com/", "use https, or pass --allow-insecure"),
+        ("auth logout https://a.example/ --auth", "unknown option '--auth'"),
+        ("ls 'mcpwire demo-server' --auth", "--auth applies to servers at a URL"),
         (
-            ("auth", "login", "http://mcp.example.com/"),
-            "use https, or pass --allow-ins",
-        ),
-        (("auth", "logout", "https://a.example/", "--auth"), "unknown option '--auth'"),
-        (("ls", "mcpwire demo-server", "--auth"), "--auth applies to servers at a URL"),
-        (
-            ("auth", "login", "https://a.example/", "--header-env", "Authorization=A"),
-            "exclude each other",
+            "auth login https://a.example/ --header-env Authorization=A",
+            "a header Authorization and auth login exclude each other",
         ),
     ],
 )
-def test_invalid_auth_commands_are_usage_errors(cli, monkeypatch, words, message):
+def test_invalid_auth_commands_are_usage_errors(cli, monkeypatch, line, message):
     monkeypatch.setenv("A", "a")
-    done = cli(*words)
+    done = cli(*shlex.split(line))
     assert (done.code, done.out) == (2, "")
     assert message in done.err
 

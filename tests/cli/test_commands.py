@@ -387,25 +387,17 @@ def test_read_saves_a_resource(cli, reading, tmp_path):
     assert path.read_bytes() == b"\xff\x00"
 
 
-@pytest.mark.parametrize("path", ["saved", "-"])
-def test_read_as_json_prints_one_document_with_a_file(cli, reading, tmp_path, path):
-    server = reading({"uri": "x:1", "text": "hello"})
-    file = str(tmp_path / path) if path == "saved" else path
-    code, out, err = cli("read", server.line, "x:1", "--json", "-o", file)
-    assert (code, json.loads(out)) == (
-        0,
-        {"contents": [{"uri": "x:1", "text": "hello"}]},
-    )
-    if path == "saved":
-        assert json.loads(err) == {"saved": {"file": file, "bytes": 5}}
-        assert (tmp_path / path).read_text() == "hello"
-
-
-def test_read_as_json_is_the_result_object(cli, reading):
-    server = reading({"uri": "x:1", "text": "hello"})
-    assert json.loads(cli("read", server.line, "x:1", "--json").out) == {
-        "contents": [{"uri": "x:1", "text": "hello"}]
-    }
+@pytest.mark.parametrize("words", [(), ("-o", "-"), ("-o", "saved")])
+def test_read_as_json_prints_the_result_object(
+    cli, reading, tmp_path, monkeypatch, words
+):
+    monkeypatch.chdir(tmp_path)
+    content = {"uri": "x:1", "text": "hello"}
+    code, out, err = cli("read", reading(content).line, "x:1", "--json", *words)
+    assert (code, json.loads(out)) == (0, {"contents": [content]})
+    if "saved" in words:
+        assert json.loads(err) == {"saved": {"file": "saved", "bytes": 5}}
+        assert (tmp_path / "saved").read_text() == "hello"
 
 
 @pytest.mark.parametrize(

@@ -134,8 +134,7 @@ def test_sigterm_at_a_prompt_ends_the_command(terminal, requesting):
 
 
 def test_cancelled_elicitation_is_not_answered(terminal, requesting):
-    steps = [WITHDRAW, DONE]
-    server = requesting("elicitation/create", FORM, *steps)
+    server = requesting("elicitation/create", FORM, WITHDRAW, DONE)
     one = terminal().start("call", server.line, "do")
     assert one.finish() == 0
     # The result may arrive before the message about the withdrawn request.
@@ -185,10 +184,8 @@ def test_sampling_needs_consent_before_and_after_the_program(terminal, requestin
     one = terminal().start("call", server.line, "do", "--sample-with", code)
     one.answer("", "y", "what", "y")
     assert one.finish() == 0
-    assert (
-        "scripted asks for an answer from your model\n  | system: Be brief\n"
-        in one.text
-    )
+    assert "scripted asks for an answer from your model\n" in one.text
+    assert "model\n  | system: Be brief\n" in one.text
     assert "  | user: Hi\\x1b\n" in one.text
     assert f"at most 5 tokens; the program that answers: {sys.executable}\n" in one.text
     assert "The program's answer:\n  | old\\x1b pond\n" in one.text
@@ -282,17 +279,16 @@ def test_prompts_are_disabled_by_options_and_without_a_terminal(
 
 @pytest.mark.parametrize("verb", ["read", "prompt"])
 def test_elicitation_during_read_and_prompt_is_prompted(terminal, scripted, verb):
+    message = {"role": "user", "content": DONE["result"]["content"][0]}
     results = {
         "read": {"contents": [{"uri": "x:1", "text": "done"}]},
-        "prompt": {
-            "messages": [{"role": "user", "content": {"type": "text", "text": "done"}}]
-        },
+        "prompt": {"messages": [message]},
     }
-    method = {"read": "resources__read", "prompt": "prompts__get"}[verb]
     server = scripted(
         {"resources": {}, "prompts": {}},
+        resources__read=[request("elicitation/create", FORM)],
+        prompts__get=[request("elicitation/create", FORM)],
         answer=[{"result": results[verb]}],
-        **{method: [request("elicitation/create", FORM)]},
     )
     words = ("x:1",) if verb == "read" else ("p", "--no-check")
     one = terminal().start(verb, server.line, *words)

@@ -11,7 +11,7 @@ import termios
 import time
 
 import pytest
-from cli_servers import MCPWIRE, TIMEOUT_S, run_program
+from cli_servers import DONE, MCPWIRE, TIMEOUT_S, run_program
 from hosting import hosted
 
 from mcpwire.cli.session import Signals
@@ -144,8 +144,7 @@ def test_interrupting_the_handshake_leaves_no_child(scripted, stubborn):
 
 def test_a_signal_that_is_ignored_stays_ignored(tool_server, tmp_path):
     over = tmp_path / "over"
-    done = {"result": {"content": [{"type": "text", "text": "done"}]}}
-    server = tool_server({"until": str(over)}, done)
+    server = tool_server({"until": str(over)}, DONE)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     running = Running("call", server.line, "do")
     server.wait_for("tools/call")

@@ -36,11 +36,6 @@ def probe_cache(server):
     return ProbeCache(mcpwire.Stdio(server.argv[0], server.argv[1:]))
 
 
-def record_silence(server):
-    """Record in the cache that the server was silent."""
-    probe_cache(server).add()
-
-
 def methods(server):
     """Return the methods of the requests it received."""
     return [m["method"] for m in server.messages() if "id" in m]
@@ -58,7 +53,7 @@ def test_second_command_does_not_probe_a_silent_server(cli, scripted):
 
 def test_mode_option_bypasses_the_cache(cli, scripted):
     newer = scripted(server__discover=[{"result": DISCOVERED}])
-    record_silence(newer)
+    probe_cache(newer).add()
     assert cli("info", "--mode", "stateless", newer.line).code == 0
     assert methods(newer) == ["server/discover"]
 
@@ -91,7 +86,7 @@ DISCOVERED = {
 def test_cached_server_that_refuses_initialize_is_probed(cli, scripted):
     refused = {"error": {"code": -32601, "message": "Method not found"}}
     newer = scripted(initialize=[refused], server__discover=[{"result": DISCOVERED}])
-    record_silence(newer)
+    probe_cache(newer).add()
     assert cli("info", newer.line).code == 0
     assert methods(newer) == ["initialize", "server/discover"]
     assert not probe_cache(newer).is_silent
@@ -99,7 +94,7 @@ def test_cached_server_that_refuses_initialize_is_probed(cli, scripted):
 
 def test_failed_handshake_removes_the_cache_entry(cli, scripted):
     broken = scripted(initialize=[{"exit": 3}])
-    record_silence(broken)
+    probe_cache(broken).add()
     assert cli("ping", broken.line).code == 4
     assert methods(broken) == ["initialize"]
     assert not probe_cache(broken).is_silent

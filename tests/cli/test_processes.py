@@ -1,6 +1,5 @@
 """The command line as a process: exit codes, streams, environment, demo server."""
 
-import io
 import json
 import logging
 import os
@@ -114,10 +113,8 @@ def test_arguments_are_read_from_standard_input(child, tool_server):
         (b"[]", "standard input must be one JSON object, got []\n"),
     ],
 )
-def test_stdin_that_is_not_an_object_is_a_one_line_error(
-    cli, monkeypatch, given, sentence
-):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+def test_stdin_that_is_not_an_object_is_a_one_line_error(cli, stdin, given, sentence):
+    stdin(given)
     code, _, err = cli("call", "true", "x", "-")
     assert code == 2
     assert err.startswith(f"mcpwire: {sentence}")
@@ -295,6 +292,37 @@ def test_library_log_is_shown_only_with_verbose(cli, scripted, monkeypatch):
     assert cli("ping", scripted().line) == (0, "", "")
     assert "log: look here\\x1b\n" in cli("ping", "-v", scripted().line).err
     assert logging.getLogger("mcpwire").handlers == before
+
+
+# An exception in the server...
+
+TRACEBACK = {"stderr": "Traceback (most recent call last):\n  ...\nKeyError: 'shelf'\n"}
+ADVICE = "; -v shows the server's traceback\n"
+FAILED = {"result": {"content": [], "isError": True}}
+REFUSED = {"error": {"code": -32603, "message": "the handler failed"}}
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (FAILED, "mcpwire: tool 'do' reported an error"),
+        (REFUSED, "mcpwire: tools/call: the handler failed (JSON-RPC error -32603)"),
+    ],
+)
+def test_error_mentions_the_traceback_of_the_server(cli, tool_server, step, message):
+    assert cli("call", tool_server(TRACEBACK, step).line, "do").err == message + ADVICE
+
+
+def test_verbose_shows_the_traceback_without_the_advice(cli, tool_server):
+    done = cli("call", tool_server(TRACEBACK, FAILED).line, "do", "-v")
+    assert "server: KeyError: 'shelf'\n" in done.err
+    assert ADVICE not in done.err
+
+
+@pytest.mark.parametrize("written", ["", "listening\n", "x" * 10_000])
+def test_error_without_a_traceback_has_no_advice(cli, tool_server, written):
+    done = cli("call", tool_server({"stderr": written}, FAILED).line, "do")
+    assert done.err == "mcpwire: tool 'do' reported an error\n"
 
 
 # Environment...

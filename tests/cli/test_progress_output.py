@@ -4,11 +4,10 @@ import json
 import pickle
 
 import pytest
-from cli_servers import progress
+from cli_servers import DONE, progress
 
 from mcpwire.cli.session import Timing
 
-DONE = {"result": {"content": [{"type": "text", "text": "done"}]}}
 POINTS = ["queued", "written", "first byte", "complete", "decoded"]
 
 
@@ -36,30 +35,16 @@ def test_progress_is_not_printed_without_the_option(tool_server, cli, words):
 
 
 @pytest.mark.parametrize(
-    ("words", "script", "out"),
-    [
-        (
-            ("read", "x:1"),
-            {"resources__read": {"contents": [{"uri": "x:1", "text": "t"}]}},
-            "t",
-        ),
-        (
-            ("prompt", "p", "--no-check"),
-            {
-                "prompts__get": {
-                    "messages": [
-                        {"role": "user", "content": {"type": "text", "text": "t"}}
-                    ]
-                }
-            },
-            "[user]\nt\n",
-        ),
-    ],
+    ("words", "out"),
+    [(("read", "x:1"), "t"), (("prompt", "p", "--no-check"), "[user]\nt\n")],
 )
-def test_read_and_prompt_print_progress(scripted, cli, words, script, out):
-    ((name, result),) = script.items()
+def test_read_and_prompt_print_progress(scripted, cli, words, out):
+    contents = [{"uri": "x:1", "text": "t"}]
+    messages = [{"role": "user", "content": {"type": "text", "text": "t"}}]
     server = scripted(
-        {"resources": {}, "prompts": {}}, **{name: [*STEPS, {"result": result}]}
+        {"resources": {}, "prompts": {}},
+        resources__read=[*STEPS, {"result": {"contents": contents}}],
+        prompts__get=[*STEPS, {"result": {"messages": messages}}],
     )
     done = cli(words[0], server.line, *words[1:], "--progress")
     assert done == (0, out, "25%  1/4  one\\x1b[31m\n2\n")
@@ -102,14 +87,8 @@ def test_log_messages_are_escaped_and_marked_with_their_level(scripted, cli):
 
 
 def test_log_messages_with_json_are_objects(scripted, cli):
-    done = cli(
-        "call",
-        logging(scripted, *LOG_MESSAGES).line,
-        "do",
-        "--log-level",
-        "info",
-        "--json",
-    )
+    server = logging(scripted, *LOG_MESSAGES)
+    done = cli("call", server.line, "do", "--log-level", "info", "--json")
     assert [json.loads(line) for line in done.err.splitlines()] == [
         {"log": step["params"]} for step in LOG_MESSAGES
     ]

@@ -1,8 +1,5 @@
 """Targets of commands: the options that define them, and the resulting objects."""
 
-import io
-import sys
-
 import pytest
 
 import mcpwire
@@ -136,9 +133,8 @@ def test_headers_of_a_file_may_contain_secrets(tmp_path):
     }
 
 
-def test_headers_are_read_from_standard_input(monkeypatch):
-    given = io.TextIOWrapper(io.BytesIO(f"cookie: {HUSH}\r\n".encode()))
-    monkeypatch.setattr(sys, "stdin", given)
+def test_headers_are_read_from_standard_input(stdin):
+    stdin(f"cookie: {HUSH}\r\n")
     assert target(URL, "-H", "@-").headers == {"cookie": HUSH}
 
 

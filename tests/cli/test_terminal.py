@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from cli_servers import entry, progress
+from cli_servers import DONE, entry, progress
 from terminals import run
 
 from mcpwire.cli.output import Output, ProgressLine, progress_text
@@ -43,7 +43,7 @@ def test_progress_line_is_rewritten_and_then_cleared(terminal, tool_server):
             {"progress": 1, "total": 4, "message": "one\x1b[31m"},
             {"progress": 4, "total": 4, "message": "four"},
         ),
-        {"result": {"content": [{"type": "text", "text": "done"}]}},
+        DONE,
     )
     code, text = run(terminal(), "call", server.line, "do")
     assert code == 0
@@ -84,8 +84,7 @@ def test_interrupt_clears_the_progress_line(terminal, demo_target):
 def test_connecting_line_is_shown_until_the_server_answers(
     terminal, tool_server, tmp_path
 ):
-    done = {"result": {"content": [{"type": "text", "text": "done"}]}}
-    server = tool_server(done, first=[{"until": str(tmp_path / "go")}])
+    server = tool_server(DONE, first=[{"until": str(tmp_path / "go")}])
     config = tmp_path / "servers.json"
     config.write_text(json.dumps({"mcpServers": {"one": entry(server)}}))
     for words in (["ls", "--config", str(config)], ["check", server.line]):
