@@ -66,6 +66,11 @@ class Shelf:
         for callback in tuple(self.callbacks):
             callback(server)
 
+    def change(self, server: str, tools: Any) -> None:
+        """Set the tools of a server, and report the change."""
+        self.lists[server] = tools
+        self.notify(server)
+
     async def list_tools(self, server: str) -> list[Tool]:
         self.listed.append(server)
         found = self.lists[server]

@@ -1,5 +1,6 @@
 """Tool calls: the checks before a call, the sent arguments and the results."""
 
+import asyncio
 import logging
 import re
 
@@ -132,13 +133,8 @@ async def test_a_call_waits_for_confirmation_and_shows_its_arguments(made, shelf
     assert (caught.value.tool, caught.value.arguments) == (READ, {"path": "a"})
     assert shelf.calls == []
     await tools.call(READ, {"path": "a"}, confirmed=True)
-    assert shelf.sent == {"path": "a"}
-
-
-async def test_tool_outside_the_confirm_pattern_is_called(made, shelf):
-    tools = await made(shelf, confirm="files/*")
-    await tools.call("mcp__web__read", {"path": "a"})
-    assert shelf.sent == {"path": "a"}
+    await tools.call("mcp__web__read", {"path": "b"})  # no pattern matches it
+    assert [call[2] for call in shelf.calls] == [{"path": "a"}, {"path": "b"}]
 
 
 @pytest.mark.rule("TOOL-19")
@@ -150,17 +146,11 @@ async def test_approve_function_is_called_for_every_call(
 ):
     calls = []
 
-    async def approve_async(call):
-        calls.append(call)
-        return True
-
     def approve(call):
         calls.append(call)
-        return True
+        return asyncio.sleep(0, True) if is_async else True
 
-    tools = await made(
-        shelf, confirm="files/*", approve=approve_async if is_async else approve
-    )
+    tools = await made(shelf, confirm="files/*", approve=approve)
     await tools.call(READ, {"path": "a"}, confirmed=confirmed)
     (call,) = calls
     assert (call.view.name, call.arguments, call.confirmed) == (
@@ -176,12 +166,8 @@ async def test_approve_function_is_called_for_every_call(
 
 @pytest.mark.system("R15")
 async def test_approve_function_may_refuse_some_tools(made):
-    shelf = Shelf(files=[tool("read", annotations=None), "write"])
-
-    def approve(call):
-        return call.view.tool == "read"
-
-    tools = await made(shelf, approve=approve)
+    shelf = Shelf(files=["read", "write"])
+    tools = await made(shelf, approve=lambda call: call.view.tool == "read")
     await tools.call(READ, {})
     with pytest.raises(NotAllowed) as caught:
         await tools.call("mcp__files__write", {}, confirmed=True)
@@ -400,8 +386,12 @@ async def test_failing_trace_context_does_not_fail_the_call(made, shelf, caplog)
 @pytest.mark.rule("TOOL-19")
 @pytest.mark.system("A62")
 async def test_each_call_logs_two_lines_without_arguments(made, shelf, caplog):
+    shelf.server_rules["web"] = ServerRules(trace_context=False)
     tools = await made(shelf, trace_context=lambda: {"traceparent": PARENT})
     with caplog.at_level(logging.INFO, "mcpwire.tools"):
+        await tools.call("mcp__web__read", {"path": "secret"})
+        assert not any(hasattr(each, "traceparent") for each in caplog.records)
+        caplog.clear()
         await tools.call(READ, {"path": "secret"})
         shelf.answer = lost()
         with pytest.raises(ConnectionClosed):
@@ -418,13 +408,6 @@ async def test_each_call_logs_two_lines_without_arguments(made, shelf, caplog):
     ]
     assert {each.traceparent for each in caplog.records} == {PARENT}
     assert "secret" not in caplog.text
-
-
-async def test_log_lines_without_a_trace_have_no_traceparent(made, shelf, caplog):
-    tools = await made(shelf)
-    with caplog.at_level(logging.INFO, "mcpwire.tools"):
-        await tools.call(READ, {})
-    assert not hasattr(caplog.records[0], "traceparent")
 
 
 # --- resources and prompts as tools ----------------------------------------------

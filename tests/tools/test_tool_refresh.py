@@ -35,12 +35,17 @@ async def settled(tools):
             await asyncio.wait([each.task for each in tools._listings.values()])
 
 
+async def loop_iterations(count=1):
+    """Wait for so many iterations of the loop."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 @pytest.mark.system("L-V6")
 async def test_changed_list_is_fetched_again(made, shelf):
     tools = await made(shelf)
     before = tools.generation
-    shelf.lists["a"] = ["x", "z"]
-    shelf.notify("a")
+    shelf.change("a", ["x", "z"])
     assert tools.names == ("mcp__a__x", "mcp__b__y")
     await settled(tools)
     assert tools.names == ("mcp__a__x", "mcp__a__z", "mcp__b__y")
@@ -52,9 +57,8 @@ async def test_changed_list_is_fetched_again(made, shelf):
 async def test_old_tools_stay_until_the_new_list_is_complete(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
-    shelf.lists["a"] = []
-    shelf.notify("a")
-    await asyncio.sleep(0)  # one loop iteration
+    shelf.change("a", [])
+    await loop_iterations()
     assert shelf.listed[2:] == ["a"]
     assert (await tools.call("mcp__a__x")).text == "done"
     assert len(tools) == 2
@@ -78,7 +82,7 @@ async def test_changes_during_a_listing_cause_one_more_listing(made, shelf):
     shelf.gate = asyncio.Event()
     for _ in range(100):
         shelf.notify("a")
-    await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations()
     shelf.lists["a"] = ["new"]
     for _ in range(100):
         shelf.notify("a")
@@ -91,8 +95,7 @@ async def test_changes_during_a_listing_cause_one_more_listing(made, shelf):
 async def test_failed_listing_keeps_the_tools_and_records_a_problem(made, shelf):
     tools = await made(shelf)
     previous = shelf.lists["a"]
-    shelf.lists["a"] = lost()
-    shelf.notify("a")
+    shelf.change("a", lost())
     await settled(tools)
     assert tools.names == ("mcp__a__x", "mcp__b__y")
     assert tools.problems == {"a": shelf.lists["a"]}
@@ -113,8 +116,7 @@ async def test_failed_listing_of_one_server_does_not_affect_others(made, caplog)
 
 async def test_servers_can_be_added_and_removed(made, shelf):
     tools = await made(shelf)
-    shelf.lists["c"] = ["z"]
-    shelf.notify("c")
+    shelf.change("c", ["z"])
     await settled(tools)
     assert "mcp__c__z" in tools
     del shelf.lists["a"]
@@ -132,8 +134,7 @@ async def test_servers_can_be_added_and_removed(made, shelf):
 
 async def test_later_name_collision_keeps_the_old_tools(made, shelf):
     tools = await made(shelf, names=NamePolicy("{tool}", on_collision="raise"))
-    shelf.lists["a"] = ["x", "y"]
-    shelf.notify("a")
+    shelf.change("a", ["x", "y"])
     await settled(tools)
     assert tools.names == ("x", "y")
     assert tools["y"].server == "b"
@@ -150,8 +151,7 @@ async def test_all_servers_are_listed_concurrently(made, shelf):
     tools = ToolSet(shelf)
     shelf.gate = asyncio.Event()
     refreshing = asyncio.create_task(tools.refresh())
-    await asyncio.sleep(0)  # one loop iteration
-    await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations(2)
     assert shelf.listed == ["a", "b"]
     assert len(tools) == 0
     shelf.gate.set()
@@ -164,10 +164,10 @@ async def test_refresh_does_not_use_a_listing_started_before(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.notify("a")
-    await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations()
     shelf.lists["a"] = ["new"]
     refreshing = asyncio.create_task(tools.refresh("a"))
-    await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations()
     shelf.gate.set()
     await refreshing
     assert "mcp__a__new" in tools
@@ -177,11 +177,9 @@ async def test_change_during_a_refresh_of_another_server_is_applied(made, shelf)
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     refreshing = asyncio.create_task(tools.refresh("b"))
-    await asyncio.sleep(0)  # one loop iteration
-    await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations(2)
     blocked, shelf.gate = shelf.gate, None
-    shelf.lists["a"] = ["z"]
-    shelf.notify("a")
+    shelf.change("a", ["z"])
     await asyncio.wait([tools._listings["a"].task])
     assert tools.names == ("mcp__a__z", "mcp__b__y")
     assert not refreshing.done()
@@ -194,9 +192,7 @@ async def test_cancelled_refresh_cancels_its_own_listing(made, shelf, has_begun)
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     refreshing = asyncio.create_task(tools.refresh("a"))
-    await asyncio.sleep(0)  # one loop iteration
-    if has_begun:
-        await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations(2 if has_begun else 1)
     refreshing.cancel()
     await asyncio.wait([refreshing])
     assert refreshing.cancelled()
@@ -214,7 +210,7 @@ async def test_cancelled_refresh_keeps_listings_of_others(made, shelf):
     second = asyncio.create_task(tools.refresh("a"))
     shelf.notify("b")
     third = asyncio.create_task(tools.refresh("b"))
-    await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations()
     first.cancel()
     third.cancel()
     await asyncio.wait([first, third])
@@ -229,16 +225,19 @@ async def test_refresh_does_not_wait_for_the_delay(made, shelf, monkeypatch):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.notify("a")
-    await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations()
     refreshing = asyncio.create_task(tools.refresh("a"))
-    await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations()
     shelf.gate.set()
     async with asyncio.timeout(30):
         await refreshing
     assert shelf.listed[2:] == ["a", "a"]
 
 
-async def test_constantly_changing_list_is_throttled(made, shelf, monkeypatch):
+@pytest.mark.parametrize("is_early", [True, False])
+async def test_list_that_changes_with_each_listing_is_throttled(
+    made, shelf, monkeypatch, is_early
+):
     monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 3600.0))
     tools = await made(shelf)
     listing = shelf.list_tools
@@ -247,10 +246,14 @@ async def test_constantly_changing_list_is_throttled(made, shelf, monkeypatch):
         shelf.notify(server)
         return await listing(server)
 
-    shelf.list_tools = list_and_notify
-    shelf.notify("a")
-    for _ in range(50):
-        await asyncio.sleep(0)  # one loop iteration
+    if is_early:
+        shelf.list_tools = list_and_notify
+        shelf.notify("a")
+    else:
+        shelf.notify("a")
+        await settled(tools)
+        shelf.notify("a")
+    await loop_iterations(50)
     assert shelf.listed[2:] == ["a"]
     # An explicit refresh does not wait that long.
     async with asyncio.timeout(30):
@@ -259,30 +262,13 @@ async def test_constantly_changing_list_is_throttled(made, shelf, monkeypatch):
     await tools.aclose()
 
 
-async def test_list_that_changes_after_each_listing_is_throttled(
-    made, shelf, monkeypatch
-):
-    monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 3600.0))
-    tools = await made(shelf)
-    shelf.notify("a")
-    await settled(tools)
-    shelf.notify("a")
-    for _ in range(50):
-        await asyncio.sleep(0)  # one loop iteration
-    assert shelf.listed[2:] == ["a"]
-    async with asyncio.timeout(30):
-        await tools.refresh("a")
-    assert shelf.listed[2:] == ["a", "a"]
-
-
 async def test_concurrent_changes_are_rebuilt_together(made, monkeypatch):
     monkeypatch.setattr(toolset, "REBUILD_INTERVAL_FACTOR", 20)
     shelf = Shelf(**{f"s{number}": ["x"] for number in range(50)})
     tools = await made(shelf)
     before = tools.generation
     for server in shelf.lists:
-        shelf.lists[server] = ["y"]
-        shelf.notify(server)
+        shelf.change(server, ["y"])
     await settled(tools)
     async with asyncio.timeout(30):
         await until(lambda: "mcp__s49__y" in tools)
@@ -294,14 +280,12 @@ async def test_pending_rebuild_is_cancelled_at_the_end(made, shelf, monkeypatch)
     tools = await made(shelf)
     monkeypatch.setattr(toolset, "REBUILD_INTERVAL_FACTOR", 1_000_000)
     await tools.refresh()
-    shelf.lists["a"] = ["z"]
-    shelf.notify("a")
+    shelf.change("a", ["z"])
     await settled(tools)
     assert tools.names == ("mcp__a__x", "mcp__b__y")
     await tools.refresh("b")
     assert tools.names == ("mcp__a__z", "mcp__b__y")
-    shelf.lists["a"] = ["x"]
-    shelf.notify("a")
+    shelf.change("a", ["x"])
     await settled(tools)
     shelf.notify(None)
     assert tools._rebuild_timer is None
@@ -312,7 +296,7 @@ async def test_delayed_listing_runs_after_its_delay(made, shelf, monkeypatch):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.notify("a")
-    await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations()
     shelf.notify("a")
     shelf.gate.set()
     await settled(tools)
@@ -321,8 +305,7 @@ async def test_delayed_listing_runs_after_its_delay(made, shelf, monkeypatch):
 
 async def test_unexpected_error_is_the_exception_of_the_task(made, shelf):
     tools = await made(shelf)
-    shelf.lists["a"] = RuntimeError("a defect")
-    shelf.notify("a")
+    shelf.change("a", RuntimeError("a defect"))
     task = tools._listings["a"].task
     await asyncio.wait([task])
     assert task.exception() is shelf.lists["a"]
@@ -339,8 +322,7 @@ async def test_eager_tasks_that_finish_at_once_are_not_awaited(made, shelf):
         async with asyncio.timeout(30):
             tools = await made(shelf)
             assert shelf.listed == ["a", "b"]
-            shelf.lists["a"] = ["x", "z"]
-            shelf.notify("a")
+            shelf.change("a", ["x", "z"])
             assert shelf.listed == ["a", "b", "a"]
             await tools.refresh()
     finally:
@@ -380,18 +362,16 @@ async def apply_steps(steps):
     for name, *rest in steps:
         match name, *rest:
             case "change", server, listed:
-                shelf.lists[server] = listed
-                shelf.notify(server)
+                shelf.change(server, listed)
             case "fail", server:
-                shelf.lists[server] = lost()
-                shelf.notify(server)
+                shelf.change(server, lost())
             case "leave", server:
                 shelf.lists.pop(server, None)
                 shelf.notify(server)
             case "refresh", server:
                 refreshing.append(asyncio.create_task(tools.refresh(server)))
             case ("turn",):
-                await asyncio.sleep(0)  # one loop iteration
+                await loop_iterations()
             case ("hold",):
                 shelf.gate = gate
             case ("let go",):
@@ -416,7 +396,7 @@ async def test_closed_source_cancels_the_listings(made, shelf):
     shelf.gate = asyncio.Event()
     shelf.notify("a")
     refreshing = asyncio.create_task(tools.refresh("b"))
-    await asyncio.sleep(0)  # one loop iteration
+    await loop_iterations()
     tasks = [each.task for each in tools._listings.values()]
     shelf.notify(None)
     await asyncio.wait([*tasks, refreshing])
@@ -433,7 +413,7 @@ async def test_closing_twice_cancels_the_listings(made, shelf, has_begun):
     shelf.gate = asyncio.Event()
     shelf.notify("a")
     if has_begun:
-        await asyncio.sleep(0)  # one loop iteration
+        await loop_iterations()
     await tools.aclose()
     await tools.aclose()
     assert asyncio.all_tasks() == before
