@@ -18,6 +18,13 @@ def checked(deny=None, **entry):
     return check_entry(raw, VARIABLES, deny)
 
 
+def refusal(deny=None, **entry):
+    """Return the error of an invalid entry."""
+    with pytest.raises(ConfigError) as caught:
+        checked(deny, **entry)
+    return str(caught.value)
+
+
 @pytest.mark.system("V04", "L-V11", "L-R13")
 def test_variables_are_expanded_in_the_values_that_describe_the_server():
     entry, warnings = checked(
@@ -213,7 +220,6 @@ C = {"command": "c"}
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        # Command or URL...
         ({}, "command: is missing, and so is url"),
         ({"comand": "c"}, "comand: is unknown; did you mean 'command'?"),
         (
@@ -236,148 +242,128 @@ C = {"command": "c"}
         ),
         ({"type": "ws", **URL}, f"type: {ONE_OF}, got 'ws'"),
         ({"transport": 7, **URL}, f"transport: {ONE_OF}, got an integer"),
-        # ...kinds of values...
         ({"command": ["c"]}, "command: must be a string, got a list"),
         ({"command": ""}, "command: must not be empty"),
-        ({**C, "args": "x"}, "args: must be a list of strings, got a string"),
-        ({**C, "args": ["x", 8080]}, "args[1]: must be a string, got an integer"),
-        (
-            {**C, "env": ["A=b"]},
-            "env: must be a table of names and strings, got a list",
-        ),
-        ({**C, "env": {"PORT": 80}}, "env.PORT: must be a string, got an integer"),
-        ({**C, "env": {"A": None}}, "env.A: must be a string, got null"),
-        ({**C, "env": {"A\n": 1}}, "env.'A\\n': must be a string, got an integer"),
-        ({**C, "env": {"": "x"}}, "env: holds a name that is empty or no string"),
-        ({**C, "env": {7: "x"}}, "env: holds a name that is empty or no string"),
-        ({**C, "env": {"A=b": "x"}}, "env: holds a name with = or NUL in it"),
-        (
-            {**C, "inherit_env": "HOME"},
-            "inherit_env: must be true, false or a list of names, got a string",
-        ),
-        ({**C, "inherit_env": [""]}, "inherit_env[0]: must not be empty"),
-        ({**C, "cwd": 7}, "cwd: must be a string, got an integer"),
         ({"url": True}, "url: must be a string, got true or false"),
+        ({"command": "${NONE}"}, "command: the variable NONE is not set"),
+        ({"command": "${EMPTY}"}, "command: must not be empty"),
+        ({"serverUrl": "https://${NONE}"}, "serverUrl: the variable NONE is not set"),
         (
             {**URL, "headers": "A: b"},
             "headers: must be a table of names and strings, got a string",
         ),
         ({**URL, "headers": {"A": 1.5}}, "headers.A: must be a string, got a number"),
-        ({**C, "timeout": 0}, "timeout: must be above zero, got 0"),
-        ({**C, "timeout": math.nan}, "timeout: must be above zero, got nan"),
         (
-            {**C, "timeout": "x"},
+            {**URL, "headers": {"A": "${NONE}"}},
+            "headers.A: the variable NONE is not set",
+        ),
+    ],
+)
+def test_invalid_entry_is_refused_with_its_field(entry, problem):
+    assert refusal(**entry) == f"f: x: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"args": "x"}, "args: must be a list of strings, got a string"),
+        ({"args": ["x", 8080]}, "args[1]: must be a string, got an integer"),
+        ({"env": ["A=b"]}, "env: must be a table of names and strings, got a list"),
+        ({"env": {"PORT": 80}}, "env.PORT: must be a string, got an integer"),
+        ({"env": {"A": None}}, "env.A: must be a string, got null"),
+        ({"env": {"A\n": 1}}, "env.'A\\n': must be a string, got an integer"),
+        ({"env": {"": "x"}}, "env: holds a name that is empty or no string"),
+        ({"env": {7: "x"}}, "env: holds a name that is empty or no string"),
+        ({"env": {"A=b": "x"}}, "env: holds a name with = or NUL in it"),
+        (
+            {"inherit_env": "HOME"},
+            "inherit_env: must be true, false or a list of names, got a string",
+        ),
+        ({"inherit_env": [""]}, "inherit_env[0]: must not be empty"),
+        ({"cwd": 7}, "cwd: must be a string, got an integer"),
+        ({"timeout": 0}, "timeout: must be above zero, got 0"),
+        ({"timeout": math.nan}, "timeout: must be above zero, got nan"),
+        (
+            {"timeout": "x"},
             'timeout: must be a number of seconds or "inf", got a string',
         ),
         (
-            {**C, "timeout": True},
+            {"timeout": True},
             'timeout: must be a number of seconds or "inf", got true or false',
         ),
-        ({**C, "connectTimeout": -1.5}, "connectTimeout: must be above zero, got -1.5"),
+        ({"connectTimeout": -1.5}, "connectTimeout: must be above zero, got -1.5"),
         (
-            {**C, "allowed_tools": "*"},
+            {"allowed_tools": "*"},
             "allowed_tools: must be a list of names, got a string",
         ),
+        ({"disabledTools": [{}]}, "disabledTools[0]: must be a string, got a table"),
         (
-            {**C, "disabledTools": [{}]},
-            "disabledTools[0]: must be a string, got a table",
-        ),
-        (
-            {**C, "require_confirmation": "all"},
+            {"require_confirmation": "all"},
             (
                 'require_confirmation: must be true, false, "mutating" or a list of '
                 "names, got a string"
             ),
         ),
+        ({"trace_context": 1}, "trace_context: must be true or false, got an integer"),
+        ({"enabled": "no"}, "enabled: must be true or false, got a string"),
         (
-            {**C, "trace_context": 1},
-            "trace_context: must be true or false, got an integer",
-        ),
-        ({**C, "enabled": "no"}, "enabled: must be true or false, got a string"),
-        (
-            {**C, "enabled": True, "disabled": False},
+            {"enabled": True, "disabled": False},
             "disabled: duplicates enabled: keep one of them",
         ),
-        ({**C, "merge": "deep"}, "merge: must be 'fields' or 'entry', got 'deep'"),
-        ({**C, "merge": 7}, "merge: must be 'fields' or 'entry', got an integer"),
-        ({**C, "cwd": object()}, "cwd: must be a string, got a object"),
-        # ...variables...
-        ({"command": "${NONE}"}, "command: the variable NONE is not set"),
-        ({"command": "${EMPTY}"}, "command: must not be empty"),
-        ({**C, "args": ["a", "${NONE}"]}, "args[1]: the variable NONE is not set"),
-        ({**C, "env": {"K": "hush${NONE}"}}, "env.K: the variable NONE is not set"),
-        (
-            {**C, "cwd": "${hush"},
-            "cwd: a ${ has no } that closes it ($${ is a literal one)",
-        ),
-        ({"serverUrl": "https://${NONE}"}, "serverUrl: the variable NONE is not set"),
-        (
-            {**URL, "headers": {"A": "${NONE}"}},
-            "headers.A: the variable NONE is not set",
-        ),
-        ({**C, "args": ["a\0hush"]}, "args[0]: must not hold a NUL character"),
-        # ...and logins.
-        ({**URL, "auth": 7}, "auth: must be a string or a table, got an integer"),
-        ({**URL, "auth": ""}, "auth: must not be empty"),
-        ({**URL, "auth": "${EMPTY}"}, "auth: must not be empty"),
-        ({**URL, "auth": {}}, f"auth.type: {FORMS}"),
-        ({**URL, "auth": {"type": 7}}, f"auth.type: {FORMS}"),
-        ({**URL, "auth": {"type": "basic"}}, f"auth.type: {FORMS}"),
-        ({**URL, "auth": {"type": "token_env"}}, f"auth.type: {FORMS}"),
-        ({**URL, "auth": {"type": "bearer"}}, "auth.token: is missing"),
-        (
-            {**URL, "auth": {"clientId": "x", "client_id": "y"}},
-            "auth: has duplicate fields",
-        ),
-        (
-            {**URL, "auth": {"type": "oauth", "isuer": "x"}},
-            "auth: 'isuer' is not part of 'oauth'",
-        ),
-        (
-            {**URL, "auth": {"type": "oauth", "dpop": 1}},
-            "auth.dpop: must be true or false, got an integer",
-        ),
-        (
-            {**URL, "auth": {"type": "oauth", "callback_port": -1}},
-            "auth.callback_port: must be 0 or more, got -1",
-        ),
-        (
-            {**URL, "auth": {"type": "oauth", "callback_port": "x"}},
-            "auth.callback_port: must be an integer, got a string",
-        ),
-        (
-            {**URL, "auth": {"type": "oauth", "scopes": [1]}},
-            "auth.scopes[0]: must be a string, got an integer",
-        ),
-        (
-            {**URL, "auth": {"token_env": "NONE"}},
-            "auth.token_env: the variable NONE is not set",
-        ),
-        (
-            {**URL, "auth": {"token_env": "EMPTY"}},
-            "auth.token_env: the variable EMPTY is not set",
-        ),
-        (
-            {**URL, "auth": {"token_env": "hush-1"}},
-            "auth.token_env: its variable is not set",
-        ),
-        (
-            {**URL, "auth": {"token": "${NONE}"}},
-            "auth.token: the variable NONE is not set",
-        ),
+        ({"merge": "deep"}, "merge: must be 'fields' or 'entry', got 'deep'"),
+        ({"merge": 7}, "merge: must be 'fields' or 'entry', got an integer"),
+        ({"cwd": object()}, "cwd: must be a string, got a object"),
+        ({"args": ["a", "${NONE}"]}, "args[1]: the variable NONE is not set"),
+        ({"env": {"K": "hush${NONE}"}}, "env.K: the variable NONE is not set"),
+        ({"cwd": "${hush"}, "cwd: a ${ has no } that closes it ($${ is a literal one)"),
+        ({"args": ["a\0hush"]}, "args[0]: must not hold a NUL character"),
     ],
 )
-def test_invalid_entry_is_refused_with_its_field(entry, problem):
-    with pytest.raises(ConfigError) as caught:
-        checked(**entry)
-    assert str(caught.value) == f"f: x: {problem}"
+def test_invalid_field_of_a_command_is_refused(fields, problem):
+    assert refusal(**{**C, **fields}) == f"f: x: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("auth", "problem"),
+    [
+        (7, ": must be a string or a table, got an integer"),
+        ("", ": must not be empty"),
+        ("${EMPTY}", ": must not be empty"),
+        ({}, f".type: {FORMS}"),
+        ({"type": 7}, f".type: {FORMS}"),
+        ({"type": "basic"}, f".type: {FORMS}"),
+        ({"type": "token_env"}, f".type: {FORMS}"),
+        ({"type": "bearer"}, ".token: is missing"),
+        ({"clientId": "x", "client_id": "y"}, ": has duplicate fields"),
+        ({"type": "oauth", "isuer": "x"}, ": 'isuer' is not part of 'oauth'"),
+        ({"type": "oauth", "dpop": 1}, ".dpop: must be true or false, got an integer"),
+        (
+            {"type": "oauth", "callback_port": -1},
+            ".callback_port: must be 0 or more, got -1",
+        ),
+        (
+            {"type": "oauth", "callback_port": "x"},
+            ".callback_port: must be an integer, got a string",
+        ),
+        (
+            {"type": "oauth", "scopes": [1]},
+            ".scopes[0]: must be a string, got an integer",
+        ),
+        ({"token_env": "NONE"}, ".token_env: the variable NONE is not set"),
+        ({"token_env": "EMPTY"}, ".token_env: the variable EMPTY is not set"),
+        ({"token_env": "hush-1"}, ".token_env: its variable is not set"),
+        ({"token": "${NONE}"}, ".token: the variable NONE is not set"),
+    ],
+)
+def test_invalid_auth_is_refused(auth, problem):
+    assert refusal(**URL, auth=auth) == f"f: x: auth{problem}"
 
 
 @pytest.mark.system("V05")
 def test_error_for_a_denied_url_names_the_deny_list_entry():
-    with pytest.raises(ConfigError) as caught:
-        checked(UrlDenyList(["host.example"]), url="https://${HOST}/mcp?k=hush")
-    assert str(caught.value) == "f: x: url: is refused by the deny list (host.example)"
+    deny = UrlDenyList(["host.example"])
+    problem = refusal(deny, url="https://${HOST}/mcp?k=hush")
+    assert problem == "f: x: url: is refused by the deny list (host.example)"
     assert checked(UrlDenyList(["other.example"]), **URL)[0]["url"] == URL["url"]
     assert checked(UrlDenyList(["other.example"]), **C)[0]["command"] == "c"
 

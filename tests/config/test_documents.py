@@ -105,34 +105,24 @@ ASKED = "no tool needs confirmation unless require_confirmation says so"
 @pytest.mark.parametrize(
     ("key", "value", "warning"),
     [
-        ("commnd", "x", "f: x: commnd: is unknown; did you mean 'command'?"),
-        (
-            "denied_tool",
-            [],
-            "f: x: denied_tool: is unknown; did you mean 'denied_tools'?",
-        ),
-        ("qqqq", 1, "f: x: qqqq: is unknown"),
-        ("a\nb", 1, "f: x: 'a\\nb': is unknown"),
-        ("oauth", True, "f: x: oauth: is unknown; did you mean 'auth'?"),
-        ("alwaysAllow", ["a"], f"f: x: alwaysAllow: is not used: {ASKED}"),
-        ("autoApprove", [], f"f: x: autoApprove: is not used: {ASKED}"),
-        ("dev", {}, "f: x: dev: is not used: it is for editors"),
-        (
-            "tools",
-            {"search": {"approval_mode": "prompt"}},
-            f"f: x: tools: is not used: {ASKED}",
-        ),
-        (
-            "default_tools_approval_mode",
-            "prompt",
-            f"f: x: default_tools_approval_mode: is not used: {ASKED}",
-        ),
+        ("commnd", "x", "is unknown; did you mean 'command'?"),
+        ("denied_tool", [], "is unknown; did you mean 'denied_tools'?"),
+        ("qqqq", 1, "is unknown"),
+        ("a\nb", 1, "is unknown"),
+        ("oauth", True, "is unknown; did you mean 'auth'?"),
+        ("alwaysAllow", ["a"], f"is not used: {ASKED}"),
+        ("autoApprove", [], f"is not used: {ASKED}"),
+        ("dev", {}, "is not used: it is for editors"),
+        ("tools", {"search": {"approval_mode": "prompt"}}, f"is not used: {ASKED}"),
+        ("default_tools_approval_mode", "prompt", f"is not used: {ASKED}"),
         ("oauth", {"enabled": False, "scopes": ["a"]}, None),
     ],
 )
 def test_unknown_or_unused_key_causes_a_warning(key, value, warning):
     entry, warnings = one(**{key: value})
-    assert (entry.values, warnings) == ({}, [warning] if warning else [])
+    shown = key if key.isprintable() else repr(key)
+    expected = [f"f: x: {shown}: {warning}"] if warning else []
+    assert (entry.values, warnings) == ({}, expected)
 
 
 @pytest.mark.parametrize("key", ["authServerMetadataUrl", "tokenUrl", "audiences"])

@@ -185,12 +185,6 @@ def test_each_oauth_grant_can_be_configured(auth, grant):
     assert target.grant == grant
 
 
-@pytest.mark.parametrize("auth", ["${TOKEN}", {"token_env": "TOKEN"}], ids=["a", "b"])
-def test_token_becomes_a_bearer_header(auth):
-    target = one(VARIABLES, url="https://host.example/mcp", auth=auth).to_target()
-    assert target.static_headers == (("authorization", f"Bearer {SENTINEL}"),)
-
-
 def test_env_file_variables_are_set_and_env_takes_precedence(tmp_path):
     path = tmp_path / "x.env"
     path.write_text("A=of the file\nB=${C}\n")
@@ -337,12 +331,6 @@ def test_only_limits_validation_to_the_named_entries(toml):
     with pytest.raises(UnknownServer) as caught:
         load(toml, environment={}, only=["tim"])
     assert caught.value.known == ("time", "web", "off")
-
-
-def test_variables_default_to_the_process_environment(monkeypatch):
-    monkeypatch.setenv("MCPWIRE_TEST_ZONE", "UTC")
-    found = load({"mcpServers": {"x": {"command": "${MCPWIRE_TEST_ZONE}"}}})
-    assert found["x"].command == "UTC"
 
 
 @pytest.mark.parametrize("layers", ["x.toml", Path("x.toml"), {}, Configuration()])

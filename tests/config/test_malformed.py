@@ -41,11 +41,6 @@ TOML = [
         entry('command = "x"', 'roots = ["file://x/y"]'),
         "a: roots[0]: 'file://x/y' must not name another machine",
     ),
-    # ...variables...
-    (
-        entry('command = "x"', 'args = ["SENTINEL ${NONE}"]'),
-        "a: args[0]: the variable NONE is not set",
-    ),
     (
         entry('command = "x"', 'env_file = ".env"'),
         "a: env_file: '.env': does not exist",
@@ -71,10 +66,6 @@ TOML = [
             "a: url: cannot use URL 'https://***@host.example/': it must "
             "not hold a user name or password"
         ),
-    ),
-    (
-        entry('url = "https://denied.example/?k=SENTINEL"'),
-        "a: url: is refused by the deny list (denied.example)",
     ),
     (
         entry(URL, 'headers."a b" = "SENTINEL"'),
@@ -124,7 +115,7 @@ TOML = [
     ),
     (
         entry(URL, 'ca_file = "none.pem"'),
-        ("a: ca_file: cannot read ca_file 'none.pem': No such file or directory"),
+        "a: ca_file: cannot read ca_file 'none.pem': No such file or directory",
     ),
     (
         entry(URL, 'proxy = "http://p.example/x?SENTINEL"'),
@@ -136,7 +127,7 @@ TOML = [
 ]
 
 JSON = [
-    ("", ("is not JSON: input is a zero-length, empty document (at line 1, column 1)")),
+    ("", "is not JSON: input is a zero-length, empty document (at line 1, column 1)"),
     (
         '{\n  "mcpServers": {\n    // none\n  }\n}',
         (
@@ -146,7 +137,7 @@ JSON = [
     ),
     (
         '{\n  "mcpServers": {},\n}',
-        ("is not JSON: trailing comma is not allowed (at line 2, column 19)"),
+        "is not JSON: trailing comma is not allowed (at line 2, column 19)",
     ),
     (
         '{"mcpServers": NaN}',
@@ -172,7 +163,7 @@ def refusal(tmp_path, monkeypatch):
 
     def refuse(name):
         with pytest.raises(ConfigError) as caught:
-            load(name, environment=VARIABLES, deny_urls=["denied.example"])
+            load(name, environment=VARIABLES)
         assert caught.value.file == name
         return str(caught.value)
 
@@ -186,7 +177,7 @@ def test_number_over_the_digit_limit_is_refused(tmp_path, refusal):
     assert refusal("mcp.toml").startswith(expected)
 
 
-@pytest.mark.system("L-V11", "L-R13", "V05", "R01")
+@pytest.mark.system("L-V11", "L-R13", "R01")
 @pytest.mark.parametrize(("text", "problem"), TOML, ids=range(len(TOML)))
 def test_a_malformed_toml_file_is_refused_in_one_sentence(
     tmp_path, refusal, text, problem
