@@ -1,15 +1,19 @@
-"""Simplified schemas: inlined references, roots without alternatives, nulls."""
+"""Schemas and names as a vendor allows them: references, roots, nulls, strict mode."""
 
+import re
 import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.exporters import EXPORT_FORMS, Export
+from mcpwire.exporters import EXPORT_FORMS, Export, anthropic, gemini, neutral, openai
+from mcpwire.exporters.openai import strict_schema
 from mcpwire.exporters.schemas import (
     MAX_SUBSCHEMAS,
     Inliner,
+    NameRule,
+    VendorNames,
     accepts_null,
     merge_root_alternatives,
     remove_nulls,
@@ -439,3 +443,174 @@ def test_reference_into_an_older_tuple_is_rewritten():
     (made,) = Export([Tool("t", schema)], "anthropic")
     found = made["input_schema"]["properties"]["y"]
     assert found == {"$ref": "#/properties/x/prefixItems/0"}
+
+
+# --- OpenAI's strict mode ----------------------------------------------------------
+
+OPTIONAL = {"type": ["string", "null"]}
+
+
+def closed(properties, **more):
+    """Return an object's schema in the form that strict mode requires."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+        **more,
+    }
+
+
+def whole(properties, *required):
+    """Return an object's schema as authors usually write it."""
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+CASES = [
+    ({"type": "object"}, closed({})),
+    (whole({"a": TEXT}, "a"), closed({"a": TEXT})),
+    (whole({"a": TEXT}), closed({"a": OPTIONAL})),
+    (whole({"a": OPTIONAL}), closed({"a": OPTIONAL})),
+    (
+        whole({"a": {"type": ["string", "integer"], "enum": ["x", 1]}}),
+        closed({"a": {"type": ["string", "integer", "null"], "enum": ["x", 1, None]}}),
+    ),
+    (
+        whole({"a": {"type": ["string", "null"], "enum": ["x", None]}}),
+        closed({"a": {"type": ["string", "null"], "enum": ["x", None]}}),
+    ),
+    (
+        whole({"a": {"enum": ["x"]}, "b": {"const": 1, "type": "integer"}}),
+        closed(
+            {
+                "a": {"anyOf": [{"enum": ["x"]}, {"type": "null"}]},
+                "b": {"anyOf": [{"const": 1, "type": "integer"}, {"type": "null"}]},
+            }
+        ),
+    ),
+    (
+        whole({"a": {"oneOf": [TEXT, {"type": "integer"}]}}, "a"),
+        closed({"a": {"anyOf": [TEXT, {"type": "integer"}]}}),
+    ),
+    (
+        whole({"a": {**TEXT, "minLength": 1, "default": "x", "format": "uri"}}, "a"),
+        closed({"a": TEXT}),
+    ),
+    (
+        whole({"a": {**TEXT, "format": "date", "pattern": "^2"}}, "a"),
+        closed({"a": {**TEXT, "format": "date", "pattern": "^2"}}),
+    ),
+    (
+        whole({"a": {"type": "array", "items": TEXT, "minItems": 1}}, "a"),
+        closed({"a": {"type": "array", "items": TEXT, "minItems": 1}}),
+    ),
+    (
+        {
+            **whole({"a": {"$ref": "#/$defs/p", "description": "x"}}, "a"),
+            "$defs": {"p": whole({"x": TEXT}, "x")},
+        },
+        closed({"a": {"$ref": "#/$defs/p"}}, **{"$defs": {"p": closed({"x": TEXT})}}),
+    ),
+    (
+        whole({"a": {"type": "object", "additionalProperties": False}}, "a"),
+        closed({"a": closed({})}),
+    ),
+    (whole({"a": {"properties": {}}}, "a"), closed({"a": closed({})})),
+]
+
+
+@pytest.mark.parametrize(("schema", "strict"), CASES)
+def test_strict_object_requires_all_members_and_is_closed(schema, strict):
+    assert strict_schema(schema) == strict
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {},
+        True,
+        {"type": "object"},
+        {"type": "object", "additionalProperties": TEXT},
+        {"type": "object", "properties": {}, "additionalProperties": True},
+        {"type": "object", "patternProperties": {"^x": TEXT}},
+        {"type": "array"},
+        {"type": "array", "prefixItems": [TEXT]},
+        {"allOf": [TEXT]},
+        {"not": TEXT},
+        {"if": TEXT, "then": TEXT},
+        {"anyOf": [TEXT, {}]},
+    ],
+)
+def test_schema_that_strict_mode_cannot_express_gives_none(inner):
+    assert strict_schema(whole({"a": inner})) is None
+
+
+def test_definitions_must_be_strict_too():
+    schema = {**whole({"a": {"$ref": "#/definitions/x"}}), "definitions": {"x": {}}}
+    assert strict_schema(schema) is None
+
+
+def test_schema_nested_over_ten_levels_is_not_strict():
+    inner = TEXT
+    for _ in range(9):
+        inner = whole({"a": inner}, "a")
+    assert strict_schema(whole({"a": inner}, "a")) is not None
+    assert strict_schema(whole({"a": whole({"a": inner}, "a")}, "a")) is None
+
+
+# --- names as a vendor allows them ------------------------------------------------
+
+RULES = [anthropic.FORM.names, openai.CHAT.names, gemini.FORM.names, neutral.FORM.names]
+
+
+def test_allowed_name_is_kept():
+    names = VendorNames(["mcp__time__now", "a-b"], anthropic.FORM.names)
+    assert names.of("a-b") == "a-b"
+    assert names.find("mcp__time__now") == "mcp__time__now"
+    assert names.find("nothing") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "begins"),
+    [
+        ("files.read", openai.CHAT.names, "files_read_"),
+        ("1st", gemini.FORM.names, "_1st_"),
+        ("grüße", anthropic.FORM.names, "gr__e_"),
+        ("x" * 65, anthropic.FORM.names, "x" * 55 + "_"),
+    ],
+)
+def test_disallowed_name_is_rewritten_and_maps_back(name, rule, begins):
+    names = VendorNames([name], rule)
+    vendor_name = names.of(name)
+    assert vendor_name.startswith(begins)
+    assert len(vendor_name) <= rule.max_length
+    assert names.find(vendor_name) == name
+    assert VendorNames(["other", name], rule).of(name) == vendor_name
+
+
+def test_tool_named_like_a_rewritten_name_does_not_shadow_the_other():
+    rewritten = VendorNames(["a.b"], openai.CHAT.names).of("a.b")
+    names = VendorNames(["a.b", rewritten], openai.CHAT.names)
+    assert names.of(rewritten) == rewritten
+    assert names.of("a.b") != rewritten
+    assert names.find(names.of("a.b")) == "a.b"
+
+
+def test_neutral_form_keeps_every_name():
+    names = VendorNames(["grüße an.alle\n", "x" * 500], neutral.FORM.names)
+    assert names.of("grüße an.alle\n") == "grüße an.alle\n"
+
+
+@given(
+    st.lists(st.text(alphabet="ab1._- ü", min_size=1, max_size=70), max_size=8),
+    st.sampled_from([*RULES, NameRule("a-z", "a-z", 12)]),
+)
+def test_vendor_names_are_allowed_unique_and_reversible(names, rule):
+    made = VendorNames(names, rule)
+    vendor_names = [made.of(name) for name in dict.fromkeys(names)]
+    assert len(set(vendor_names)) == len(vendor_names)
+    for name in names:
+        assert made.find(made.of(name)) == name
+        assert len(made.of(name)) <= rule.max_length
+        if rule is not neutral.FORM.names and rule.max_length == 64:
+            assert re.fullmatch(rf"[{rule.first}][{rule.charset}]*", made.of(name))
