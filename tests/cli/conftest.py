@@ -107,10 +107,10 @@ def scripted(tmp_path):
 def tool_server(scripted):
     """Return a function that makes a server with the tool `do` and these answers."""
 
-    def make(*steps, schema=None, **script) -> Scripted:
+    def make(*steps, schema=None, capabilities=None, **script) -> Scripted:
         tool = {"name": "do", "inputSchema": schema or {"type": "object"}}
         return scripted(
-            {"tools": {}},
+            {"tools": {}, **(capabilities or {})},
             tools__list=[{"result": {"tools": [tool]}}],
             tools__call=list(steps),
             **script,

@@ -58,46 +58,41 @@ def log_message(level, data, **more):
     return {"method": "notifications/message", "params": params}
 
 
-def logging(scripted, *steps, level=({"result": {}},)):
-    tool = {"name": "do", "inputSchema": {"type": "object"}}
-    return scripted(
-        {"tools": {}, "logging": {}},
-        logging__setLevel=list(level),
-        tools__list=[{"result": {"tools": [tool]}}],
-        tools__call=[*steps, DONE],
-    )
-
-
 LOG_MESSAGES = [
     log_message("warning", "low\x1b[2J\ndisk", logger="db"),
     log_message("mcpwire: error", {"a": [1]}),
 ]
 
 
+@pytest.fixture
+def logging_server(tool_server):
+    """Make a server whose tool logs these messages."""
+    level = [{"result": {}}]
+    offer = {"logging": {}}
+    return tool_server(*LOG_MESSAGES, DONE, capabilities=offer, logging__setLevel=level)
+
+
 @pytest.mark.attack("S32")
-def test_log_messages_are_escaped_and_marked_with_their_level(scripted, cli):
-    server = logging(scripted, *LOG_MESSAGES)
-    done = cli("call", server.line, "do", "--log-level", "debug")
+def test_log_messages_are_escaped_and_marked_with_their_level(logging_server, cli):
+    done = cli("call", logging_server.line, "do", "--log-level", "debug")
     assert done == (
         0,
         "done\n",
         '[warning] db: low\\x1b[2J\\ndisk\n[mcpwire: error] {"a": [1]}\n',
     )
-    assert server.requests("logging/setLevel") == [{"level": "debug"}]
+    assert logging_server.requests("logging/setLevel") == [{"level": "debug"}]
 
 
-def test_log_messages_with_json_are_objects(scripted, cli):
-    server = logging(scripted, *LOG_MESSAGES)
-    done = cli("call", server.line, "do", "--log-level", "info", "--json")
+def test_log_messages_with_json_are_objects(logging_server, cli):
+    done = cli("call", logging_server.line, "do", "--log-level", "info", "--json")
     assert [json.loads(line) for line in done.err.splitlines()] == [
         {"log": step["params"]} for step in LOG_MESSAGES
     ]
 
 
-def test_log_messages_are_not_printed_without_the_option(scripted, cli):
-    server = logging(scripted, *LOG_MESSAGES)
-    assert cli("call", server.line, "do").err == ""
-    assert server.requests("logging/setLevel") == []
+def test_log_messages_are_not_printed_without_the_option(logging_server, cli):
+    assert cli("call", logging_server.line, "do").err == ""
+    assert logging_server.requests("logging/setLevel") == []
 
 
 def test_log_level_for_a_server_without_logging_is_an_error(tool_server, cli):

@@ -31,38 +31,6 @@ def config(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "name the servers"),
-        (["time"], "'time' is not NAME=TARGET"),
-        (["=x"], "'=x' is not NAME=TARGET"),
-        (["a="], "'a=' is not NAME=TARGET"),
-        (["a=x", "--path", "/x"], "--path needs --http"),
-        (["a=x", "--path-per-server"], "--path-per-server needs --http"),
-        (["a=x", "--session-key-env", "X"], "--session-key-env needs --http"),
-        (["a=x", "--watch"], "--watch needs --config FILE"),
-        (["a=x", "--from-headers", "--http", ":0"], "--from-headers excludes"),
-        (["--from-headers"], "--from-headers needs --http"),
-        (["a=x", "--http", ":0", "--stdio"], "not allowed with"),
-        (["a=x", "--http", "x"], "the address must be HOST:PORT"),
-        (["a=x", "--http", ":0", "--path", "x"], "path must begin with a slash"),
-        (["a=x", "--timeout", "0"], "timeout"),
-        (["a=x", "--trace", "/nonexistent/x"], "--trace: [Errno 2] No such file"),
-        (["a=ftp://x"], "server 'a'"),
-        (["a=x", "--http", ":0", "--session-key-env", "NONE"], "NONE is empty"),
-        (["a=x", "--http", ":0", "--session-key-env", "BAD"], "BAD: session key 1 is"),
-        (["a=x", "--http", ":0", "--forward-header", "cookie"], "never forwarded"),
-        (["--config", "/nonexistent/mcp.json"], "/nonexistent/mcp.json"),
-    ],
-)
-def test_invalid_options_are_one_line_errors(words, message, capfd, monkeypatch):
-    monkeypatch.setenv("BAD", "not base64!")
-    assert main(["gateway", *words]) == 2
-    (line,) = capfd.readouterr().err.splitlines()
-    assert message in line
-
-
 def test_unknown_configuration_key_is_a_warning(config, capfd, tmp_path):
     path = config("one")
     document = json.loads((tmp_path / "mcp.json").read_text())
@@ -74,21 +42,6 @@ def test_unknown_configuration_key_is_a_warning(config, capfd, tmp_path):
     warning, _ = capfd.readouterr().err.splitlines()
     assert warning.startswith(f"mcpwire: {path}: ")
     assert "colour" in warning
-
-
-def test_address_in_use_is_a_one_line_error(capfd):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert main(["gateway", "a=x", "--http", f":{port}"]) == 2
-    (line,) = capfd.readouterr().err.splitlines()
-    assert "cannot listen" in line
-
-
-def test_missing_package_is_a_one_line_error(capfd, monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert main(["gateway", "a=x", "--http", ":0"]) == 2
-    (line,) = capfd.readouterr().err.splitlines()
-    assert "pip install uvicorn" in line
 
 
 async def test_stdio_gateway_lists_tools_of_all_servers_and_traces(tmp_path):

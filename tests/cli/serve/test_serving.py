@@ -1,4 +1,4 @@
-"""``mcpwire serve``: run a server object as a process."""
+"""``mcpwire serve``, and ``mcpwire demo-server`` over HTTP."""
 
 import asyncio
 import fcntl
@@ -11,8 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 from cli_servers import TIMEOUT_S, serving
+from ports import kept_port
 
 import mcpwire
 from mcpwire.cli.failures import UsageError
@@ -150,35 +152,75 @@ def test_lifespan_error_shows_its_traceback(module, capfd):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("line", "message"),
     [
-        ([], "serve needs MODULE:SERVER (see mcpwire serve --help)"),
-        (["m", "--path", "/x"], "--path needs --http"),
-        (["m", "--allow-host", "x"], "--allow-host needs --http"),
-        (["m", "--reload"], "--reload needs --http"),
-        (["m", "--http", "x"], "--http: the address must be HOST:PORT, got 'x'"),
-        (["m", "--http", "x", "--reload"], "--http: the address must be"),
-        (["m", "--nonsense"], "--nonsense"),
+        ("serve", "serve needs MODULE:SERVER (see mcpwire serve --help)"),
+        ("serve m --path /x", "--path needs --http"),
+        ("serve m --allow-host x", "--allow-host needs --http"),
+        ("serve m --reload", "--reload needs --http"),
+        ("serve m --http x", "--http: the address must be HOST:PORT, got 'x'"),
+        ("serve m --http x --reload", "--http: the address must be"),
+        ("serve m --nonsense", "--nonsense"),
+        ("demo-server --auth", "--auth needs --http"),
+        ("demo-server --quiet", "--quiet needs --http"),
+        ("demo-server --http :0 --auth", "--auth needs a port that its tokens can"),
+        ("demo-server --http 0.0.0.0:80 --auth", "--auth is for this machine only"),
+        ("demo-server --http a.example:80 --auth", "--auth is for this machine only"),
+        ("demo-server --http nonsense", "--http: the address must be HOST:PORT"),
+        (
+            "demo-server --http 192.0.2.1:8000",
+            "cannot listen on '192.0.2.1', port 8000",
+        ),
+        ("gateway", "name the servers"),
+        ("gateway time", "'time' is not NAME=TARGET"),
+        ("gateway =x", "'=x' is not NAME=TARGET"),
+        ("gateway a=", "'a=' is not NAME=TARGET"),
+        ("gateway a=x --path /x", "--path needs --http"),
+        ("gateway a=x --path-per-server", "--path-per-server needs --http"),
+        ("gateway a=x --session-key-env X", "--session-key-env needs --http"),
+        ("gateway a=x --watch", "--watch needs --config FILE"),
+        ("gateway a=x --from-headers --http :0", "--from-headers excludes"),
+        ("gateway --from-headers", "--from-headers needs --http"),
+        ("gateway a=x --http :0 --stdio", "not allowed with"),
+        ("gateway a=x --http x", "the address must be HOST:PORT"),
+        ("gateway a=x --http :0 --path x", "path must begin with a slash"),
+        ("gateway a=x --timeout 0", "timeout"),
+        ("gateway a=x --trace /nonexistent/x", "--trace: [Errno 2] No such file"),
+        ("gateway a=ftp://x", "server 'a'"),
+        ("gateway a=x --http :0 --session-key-env NONE", "NONE is empty"),
+        ("gateway a=x --http :0 --session-key-env BAD", "BAD: session key 1 is"),
+        ("gateway a=x --http :0 --forward-header cookie", "never forwarded"),
+        ("gateway --config /nonexistent/mcp.json", "/nonexistent/mcp.json"),
     ],
 )
-def test_invalid_options_are_refused(words, message, capfd):
-    assert main(["serve", *words]) == 2
-    assert message in capfd.readouterr().err
+def test_invalid_options_are_one_line_errors(line, message, capfd, monkeypatch):
+    monkeypatch.setenv("BAD", "not base64!")
+    assert main(line.split()) == 2
+    (shown,) = capfd.readouterr().err.splitlines()
+    assert shown.startswith("mcpwire: ")
+    assert message in shown
 
 
-def test_missing_package_is_a_one_line_error(module, capfd, monkeypatch):
+COMMANDS = pytest.mark.parametrize(
+    "words", [("serve", "served_module.py"), ("gateway", "a=x")]
+)
+
+
+@COMMANDS
+def test_missing_package_is_a_one_line_error(module, capfd, monkeypatch, words):
     module()
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert main(["serve", "served_module.py", "--http", ":0"]) == 2
+    assert main([*words, "--http", ":0"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert line.endswith("serving over HTTP needs uvicorn: pip install uvicorn")
 
 
-def test_address_in_use_is_a_one_line_error(module, capfd):
+@COMMANDS
+def test_address_in_use_is_a_one_line_error(module, capfd, words):
     module()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert main(["serve", "served_module.py", "--http", f":{port}"]) == 2
+        assert main([*words, "--http", f":{port}"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert f"mcpwire: cannot listen on '127.0.0.1', port {port}: " in line
     assert line.endswith("; port 0 takes a free one")
@@ -345,3 +387,45 @@ def test_folder_that_is_removed_during_a_scan_is_left_out(tmp_path, monkeypatch)
     monkeypatch.setattr(os, "scandir", remove_before)
     assert list(scan_sources(tmp_path)) == [one]
     assert not (tmp_path / "gone").exists()
+
+
+# The embedded server...
+
+
+async def test_demo_server_over_http_needs_no_token():
+    with serving("demo-server", "--http", ":0") as it:
+        url = it.line(r"serving (\S+) \(mcpwire-demo, ")[1]
+        async with mcpwire.Client(url) as client:
+            result = await client.call_tool("add", {"a": 2, "b": 3})
+            assert result.structured_content == {"sum": 5}
+
+
+@pytest.mark.parametrize("host", ["", "127.0.0.1"])
+async def test_demo_server_with_auth_requires_and_issues_tokens(host):
+    with (
+        kept_port() as port,
+        serving("demo-server", "--http", f"{host}:{port}", "--auth") as it,
+    ):
+        url = it.line(r"serving (\S+) ")[1]
+        assert url == f"http://{host or 'localhost'}:{port}/mcp"
+        with pytest.raises(mcpwire.HTTPError) as caught:
+            await mcpwire.Client(url).connect()
+        assert caught.value.status == 401
+        auth = mcpwire.OAuth(ask=consent, storage=mcpwire.MemoryStorage())
+        service = mcpwire.ClientCredentials(
+            client_id="my-service",
+            client_secret="s3cret",
+            issuer=url.removesuffix("/mcp"),
+        )
+        for each in (auth, service):
+            target = mcpwire.Http(url, auth=each)
+            async with mcpwire.Client(target) as client:
+                result = await client.call_tool("add", {"a": 2, "b": 3})
+                assert result.structured_content == {"sum": 5}
+
+
+async def consent(url):
+    """Request the URL as a browser does, and return the redirect target."""
+    async with httpx.AsyncClient() as client:
+        answer = await asyncio.wait_for(client.get(url), TIMEOUT_S)
+    return answer.headers["location"]
