@@ -24,6 +24,12 @@ TEXT = {"type": "string"}
 NUMBER = {"type": "number"}
 
 
+def whole(properties, *required):
+    """Return an object's schema as authors usually write it."""
+    schema = {"type": "object", "properties": properties}
+    return {**schema, "required": list(required)} if required else schema
+
+
 def count(schema):
     """Return the number of objects in a schema."""
     if isinstance(schema, list):
@@ -108,59 +114,27 @@ BRANCHES = [
 ]
 
 ROOTS = [
-    (
-        {"type": "object", "properties": {"a": TEXT}},
-        {"type": "object", "properties": {"a": TEXT}},
-    ),
+    (whole({"a": TEXT}), whole({"a": TEXT})),
     ({}, {"type": "object"}),
     (
-        {
-            "type": "object",
-            "anyOf": BRANCHES,
-            "additionalProperties": False,
-            "title": "T",
-        },
-        {
-            "type": "object",
-            "properties": {"a": TEXT, "b": NUMBER},
-            "required": ["a"],
-            "title": "T",
-        },
+        {"anyOf": BRANCHES, "additionalProperties": False, "title": "T"},
+        {**whole({"a": TEXT, "b": NUMBER}, "a"), "title": "T"},
     ),
-    (
-        {"oneOf": BRANCHES, "required": ["c"]},
-        {
-            "type": "object",
-            "properties": {"a": TEXT, "b": NUMBER},
-            "required": ["c", "a"],
-        },
-    ),
+    ({"oneOf": BRANCHES, "required": ["c"]}, whole({"a": TEXT, "b": NUMBER}, "c", "a")),
     (
         {"allOf": BRANCHES, "properties": {"a": NUMBER}},
-        {
-            "type": "object",
-            "properties": {"a": NUMBER, "b": NUMBER},
-            "required": ["a", "b"],
-        },
+        whole({"a": NUMBER, "b": NUMBER}, "a", "b"),
     ),
     (
-        {
-            "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
-            "properties": {"a": TEXT},
-        },
-        {"type": "object", "properties": {"a": TEXT}},
+        {**whole({"a": TEXT}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        whole({"a": TEXT}),
     ),
     (
         {"$ref": "#/$defs/x", "$defs": {"x": BRANCHES[0]}},
-        {
-            "type": "object",
-            "properties": {"a": TEXT},
-            "required": ["a"],
-            "$defs": {"x": BRANCHES[0]},
-        },
+        {**whole({"a": TEXT}, "a"), "$defs": {"x": BRANCHES[0]}},
     ),
-    ({"anyOf": []}, {"type": "object", "properties": {}}),
-    ({"allOf": "nonsense"}, {"type": "object", "properties": {}}),
+    ({"anyOf": []}, whole({})),
+    ({"allOf": "nonsense"}, whole({})),
 ]
 
 
@@ -450,78 +424,60 @@ def test_reference_into_an_older_tuple_is_rewritten():
 OPTIONAL = {"type": ["string", "null"]}
 
 
-def closed(properties, **more):
+def closed(properties):
     """Return an object's schema in the form that strict mode requires."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-        **more,
-    }
+    required = list(properties)
+    schema = {"type": "object", "properties": properties, "required": required}
+    return {**schema, "additionalProperties": False}
 
 
-def whole(properties, *required):
-    """Return an object's schema as authors usually write it."""
-    return {"type": "object", "properties": properties, "required": list(required)}
+INTEGER = {"type": "integer"}
+NULL = {"type": "null"}
+DATE = {**TEXT, "format": "date", "pattern": "^2"}
+LIST = {"type": "array", "items": TEXT, "minItems": 1}
+NULLABLE_ENUM = {"type": ["string", "null"], "enum": ["x", None]}
 
+REQUIRED_MEMBERS = [
+    (TEXT, TEXT),
+    ({"oneOf": [TEXT, INTEGER]}, {"anyOf": [TEXT, INTEGER]}),
+    ({**TEXT, "minLength": 1, "default": "x", "format": "uri"}, TEXT),
+    (DATE, DATE),
+    (LIST, LIST),
+    ({"type": "object", "additionalProperties": False}, closed({})),
+    ({"properties": {}}, closed({})),
+]
 
-CASES = [
-    ({"type": "object"}, closed({})),
-    (whole({"a": TEXT}, "a"), closed({"a": TEXT})),
-    (whole({"a": TEXT}), closed({"a": OPTIONAL})),
-    (whole({"a": OPTIONAL}), closed({"a": OPTIONAL})),
+OPTIONAL_MEMBERS = [
+    (TEXT, OPTIONAL),
+    (OPTIONAL, OPTIONAL),
     (
-        whole({"a": {"type": ["string", "integer"], "enum": ["x", 1]}}),
-        closed({"a": {"type": ["string", "integer", "null"], "enum": ["x", 1, None]}}),
+        {"type": ["string", "integer"], "enum": ["x", 1]},
+        {"type": ["string", "integer", "null"], "enum": ["x", 1, None]},
     ),
-    (
-        whole({"a": {"type": ["string", "null"], "enum": ["x", None]}}),
-        closed({"a": {"type": ["string", "null"], "enum": ["x", None]}}),
-    ),
-    (
-        whole({"a": {"enum": ["x"]}, "b": {"const": 1, "type": "integer"}}),
-        closed(
-            {
-                "a": {"anyOf": [{"enum": ["x"]}, {"type": "null"}]},
-                "b": {"anyOf": [{"const": 1, "type": "integer"}, {"type": "null"}]},
-            }
-        ),
-    ),
-    (
-        whole({"a": {"oneOf": [TEXT, {"type": "integer"}]}}, "a"),
-        closed({"a": {"anyOf": [TEXT, {"type": "integer"}]}}),
-    ),
-    (
-        whole({"a": {**TEXT, "minLength": 1, "default": "x", "format": "uri"}}, "a"),
-        closed({"a": TEXT}),
-    ),
-    (
-        whole({"a": {**TEXT, "format": "date", "pattern": "^2"}}, "a"),
-        closed({"a": {**TEXT, "format": "date", "pattern": "^2"}}),
-    ),
-    (
-        whole({"a": {"type": "array", "items": TEXT, "minItems": 1}}, "a"),
-        closed({"a": {"type": "array", "items": TEXT, "minItems": 1}}),
-    ),
-    (
-        {
-            **whole({"a": {"$ref": "#/$defs/p", "description": "x"}}, "a"),
-            "$defs": {"p": whole({"x": TEXT}, "x")},
-        },
-        closed({"a": {"$ref": "#/$defs/p"}}, **{"$defs": {"p": closed({"x": TEXT})}}),
-    ),
-    (
-        whole({"a": {"type": "object", "additionalProperties": False}}, "a"),
-        closed({"a": closed({})}),
-    ),
-    (whole({"a": {"properties": {}}}, "a"), closed({"a": closed({})})),
+    (NULLABLE_ENUM, NULLABLE_ENUM),
+    ({"enum": ["x"]}, {"anyOf": [{"enum": ["x"]}, NULL]}),
+    ({"const": 1, **INTEGER}, {"anyOf": [{"const": 1, **INTEGER}, NULL]}),
 ]
 
 
-@pytest.mark.parametrize(("schema", "strict"), CASES)
-def test_strict_object_requires_all_members_and_is_closed(schema, strict):
-    assert strict_schema(schema) == strict
+@pytest.mark.parametrize(("member", "strict"), REQUIRED_MEMBERS)
+def test_required_member_is_strict(member, strict):
+    assert strict_schema(whole({"a": member}, "a")) == closed({"a": strict})
+
+
+@pytest.mark.parametrize(("member", "strict"), OPTIONAL_MEMBERS)
+def test_optional_member_accepts_null_in_strict_mode(member, strict):
+    assert strict_schema(whole({"a": member})) == closed({"a": strict})
+
+
+def test_strict_object_is_closed_and_so_are_its_definitions():
+    assert strict_schema({"type": "object"}) == closed({})
+    member = {"$ref": "#/$defs/p", "description": "x"}
+    definitions = {"$defs": {"p": whole({"x": TEXT}, "x")}}
+    assert strict_schema({**whole({"a": member}, "a"), **definitions}) == {
+        **closed({"a": {"$ref": "#/$defs/p"}}),
+        "$defs": {"p": closed({"x": TEXT})},
+    }
 
 
 @pytest.mark.parametrize(
