@@ -142,7 +142,8 @@ class RequestHandlers:
 
     @property
     def _can_prompt(self) -> bool:
-        return self._terminal.is_available and not self._output.is_json
+        can_read = can_watch(asyncio.get_running_loop())
+        return self._output.can_prompt and can_read and not self._output.is_json
 
     def _report(self, kind: str, answer: str, message: str, reason: str) -> None:
         """Report on stderr a request that was answered without a person."""
@@ -291,11 +292,6 @@ class Terminal:
         self._buffer = b""
 
     @property
-    def is_available(self) -> bool:
-        """Whether a terminal can show prompts and be read."""
-        return self._output.can_prompt and can_watch(asyncio.get_running_loop())
-
-    @property
     def width(self) -> int:
         """The columns of the terminal."""
         return self._output.prompt_width
@@ -346,7 +342,7 @@ class Terminal:
             self.show(["Cancelled. The call continues; Ctrl-C ends it."])
             raise Dismissed("cancel")
         self._buffer = rest
-        self._signals.reset_interrupt()
+        self._signals.was_interrupted = False
         return line
 
     async def _read_input(self) -> bytes:

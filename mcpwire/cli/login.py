@@ -134,7 +134,6 @@ def _is_callback_url(text: str) -> bool:
 
 
 async def _read_line(output: Output) -> str:
-    """Return the next line from the terminal."""
     with output.prompting("> "):
         line = await read_stdin()
     if not line.strip():

@@ -146,7 +146,7 @@ class Signals:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._on_interrupt: Callable[[], None] | None = None
-        self._was_interrupted = False
+        self.was_interrupted = False  # by a Ctrl-C since the last answer to a question
         self.task: asyncio.Task[Any] | None = None
         self.number: int | None = None
         self.is_forced = False
@@ -159,9 +159,9 @@ class Signals:
 
     def receive(self, number: int) -> None:
         """Handle a signal."""
-        is_interrupt = number == signal.SIGINT and not self._was_interrupted
+        is_interrupt = number == signal.SIGINT and not self.was_interrupted
         if is_interrupt and self._on_interrupt is not None:
-            self._was_interrupted = True
+            self.was_interrupted = True
             self._on_interrupt()
         elif self.number is None:
             self.number = number
@@ -182,10 +182,6 @@ class Signals:
             yield
         finally:
             self._on_interrupt = None
-
-    def reset_interrupt(self) -> None:
-        """Allow Ctrl-C to end only a question again, since one was answered."""
-        self._was_interrupted = False
 
     def force(self) -> None:
         """Cancel the task once more, and skip the grace period."""

@@ -130,7 +130,6 @@ def _url_target(options: Options, output: Output) -> Http:
 
 
 def _headers(options: Options) -> dict[str, str]:
-    """Return the headers of the command line."""
     headers: dict[str, str] = {}
     for name, value in (
         *_read_headers(options.headers),

@@ -98,7 +98,6 @@ def _expand(text: str, variables: Mapping[str, str], depth: int) -> str:
 
 
 def _find_closing_brace(text: str, start: int) -> int:
-    """Return the position of the closing brace."""
     level = 1
     for brace in _BRACE.finditer(text, start):
         level += -1 if brace[0] == "}" else 1

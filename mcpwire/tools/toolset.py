@@ -339,7 +339,6 @@ class ToolSet(ReadOnlyToolSet):
             await asyncio.wait(tasks)
 
     def _on_change(self, server: str | None) -> None:
-        """Handle a change that the source reports."""
         if server is None:
             self._unsubscribe()
             self._cancel_all()
