@@ -27,43 +27,37 @@ ADD = Tool(
 )
 
 
-def neutral(name, arguments, id_):
-    """Return a list of calls."""
-    return {"calls": [{"name": name, "arguments": arguments, "id": id_}]}
+# Each returns a response of a model that calls one tool.
 
 
-def anthropic(name, arguments, id_):
-    """Return a message."""
-    use = {"type": "tool_use", "id": id_, "name": name, "input": arguments}
+def neutral(name, arguments):
+    return {"calls": [{"name": name, "arguments": arguments, "id": "c1"}]}
+
+
+def anthropic(name, arguments):
+    use = {"type": "tool_use", "id": "c1", "name": name, "input": arguments}
     text = {"type": "text", "text": "Let me see."}
     return {"role": "assistant", "content": [text, use]}
 
 
-def openai(name, arguments, id_):
-    """Return a chat completion."""
+def openai(name, arguments):
     function = {"name": name, "arguments": json.dumps(arguments)}
     calls = [
-        {"id": id_, "type": "function", "function": function},
+        {"id": "c1", "type": "function", "function": function},
         {"id": "c2", "type": "custom", "custom": {}},
     ]
     message = {"role": "assistant", "content": None, "tool_calls": calls}
     return {"choices": [{"message": message}]}
 
 
-def responses(name, arguments, id_):
-    """Return a response."""
-    call = {
-        "type": "function_call",
-        "call_id": id_,
-        "name": name,
-        "arguments": json.dumps(arguments),
-    }
+def responses(name, arguments):
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    call = {"type": "function_call", "call_id": "c1", **function}
     return {"output": [{"type": "reasoning", "summary": []}, call]}
 
 
-def gemini(name, arguments, id_):
-    """Return a response with one candidate."""
-    call = {"functionCall": {"name": name, "args": arguments, "id": id_}}
+def gemini(name, arguments):
+    call = {"functionCall": {"name": name, "args": arguments, "id": "c1"}}
     content = {"role": "model", "parts": [{"text": "Let me see."}, call]}
     return {"candidates": [{"content": content}]}
 
@@ -75,11 +69,6 @@ RESPONSES = {
     "openai-responses": responses,
     "gemini": gemini,
 }
-
-
-def model_response(form, name, arguments, id_="c1"):
-    """Return a response of a model that calls one tool."""
-    return RESPONSES[form](name, arguments, id_)
 
 
 INNER = {
@@ -101,7 +90,7 @@ INNER = {
 def test_call_by_the_vendor_name_maps_back_to_the_tool(form):
     offered = Export([ADD], form)
     vendor_name = offered.names.of("calc.add")
-    whole = model_response(form, vendor_name, {"a": 1})
+    whole = RESPONSES[form](vendor_name, {"a": 1})
     expected = [ModelCall("calc.add", {"a": 1}, "c1", None, vendor_name)]
     assert offered.calls(whole) == expected
     for inner in INNER[form](whole):
@@ -118,7 +107,7 @@ def test_model_objects_of_a_vendor_library_are_accepted(form):
             return self.value
 
     offered = Export([ADD], form)
-    whole = model_response(form, offered.names.of("calc.add"), {"a": 1})
+    whole = RESPONSES[form](offered.names.of("calc.add"), {"a": 1})
     assert offered.calls(Model(whole)) == offered.calls(whole)
     parts = [Model(part) for part in INNER[form](whole)[-1]]
     assert offered.calls(parts) == offered.calls(whole)
@@ -134,7 +123,7 @@ def test_response_without_calls_gives_no_calls(form, odd):
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 def test_unknown_tool_name_of_a_call_is_kept(form):
-    (call,) = Export([ADD], form).calls(model_response(form, "nothing", {}))
+    (call,) = Export([ADD], form).calls(RESPONSES[form]("nothing", {}))
     assert call == ModelCall("nothing", {}, "c1", None, "nothing")
 
 
@@ -169,9 +158,9 @@ def test_missing_arguments_become_an_empty_object():
 def test_nulls_forced_by_strict_mode_are_removed_from_arguments(form):
     offered = Export([ADD], form, strict=True)
     vendor_name = offered.names.of("calc.add")
-    (call,) = offered.calls(model_response(form, vendor_name, {"a": 1, "b": None}))
+    (call,) = offered.calls(RESPONSES[form](vendor_name, {"a": 1, "b": None}))
     assert call.arguments == {"a": 1}
-    (call,) = Export([ADD], form).calls(model_response(form, vendor_name, {"b": None}))
+    (call,) = Export([ADD], form).calls(RESPONSES[form](vendor_name, {"b": None}))
     assert call.arguments == {"b": None}
 
 
@@ -182,7 +171,7 @@ def test_nulls_of_alternatives_at_the_root_are_removed():
     offered = Export([tool], "openai", strict=True)
     assert offered[0]["function"]["strict"]
     name = offered.names.of("calc.add")
-    (call,) = offered.calls(model_response("openai", name, {"id": 1, "name": None}))
+    (call,) = offered.calls(RESPONSES["openai"](name, {"id": 1, "name": None}))
     assert call.arguments == {"id": 1}
 
 
@@ -192,42 +181,24 @@ CALL = ModelCall("calc.add", {}, "c1", None, "calc_add")
 FIVE = CallToolResult([TextContent("5")])
 FAILED = CallToolResult([TextContent("no")], is_error=True)
 
-PLAIN = {
-    "neutral": lambda text, failed: [
-        {"id": "c1", "name": "calc_add", "text": text, "is_error": failed}
-    ],
-    "anthropic": lambda text, failed: [
-        {
+
+def plain_messages(text, failed):
+    """Return the messages of each API for a result that is one text."""
+    content = [{"type": "text", "text": text}]
+    block = {"type": "tool_result", "tool_use_id": "c1", "content": content}
+    output = {"call_id": "c1", "output": text}
+    response = {"error" if failed else "output": text}
+    part = {"functionResponse": {"name": "calc_add", "id": "c1", "response": response}}
+    return {
+        "neutral": {"id": "c1", "name": "calc_add", "text": text, "is_error": failed},
+        "anthropic": {
             "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "c1",
-                    "content": [{"type": "text", "text": text}],
-                    **({"is_error": True} if failed else {}),
-                }
-            ],
-        }
-    ],
-    "openai": lambda text, _: [{"role": "tool", "tool_call_id": "c1", "content": text}],
-    "openai-responses": lambda text, _: [
-        {"type": "function_call_output", "call_id": "c1", "output": text}
-    ],
-    "gemini": lambda text, failed: [
-        {
-            "role": "user",
-            "parts": [
-                {
-                    "functionResponse": {
-                        "name": "calc_add",
-                        "id": "c1",
-                        "response": {"error" if failed else "output": text},
-                    }
-                }
-            ],
-        }
-    ],
-}
+            "content": [{**block, "is_error": True} if failed else block],
+        },
+        "openai": {"role": "tool", "tool_call_id": "c1", "content": text},
+        "openai-responses": {"type": "function_call_output", **output},
+        "gemini": {"role": "user", "parts": [part]},
+    }
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
@@ -245,7 +216,7 @@ PLAIN = {
 )
 def test_outcome_becomes_a_message_of_the_vendor(form, outcome, text, failed):
     made = Export([], form).results([(CALL, outcome)], media=False)
-    assert made == PLAIN[form](text, failed)
+    assert made == [plain_messages(text, failed)[form]]
 
 
 def test_neutral_result_has_content_and_structured_content():

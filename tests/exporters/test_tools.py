@@ -138,6 +138,15 @@ def test_gemini_schema_has_inlined_references():
 
 
 TEXT = {"type": "string"}
+NUMBER = {"type": "number"}
+ANY_TYPE = {"anyOf": [TEXT, NUMBER, {"type": "boolean"}]}
+
+
+def whole(properties, *required):
+    """Return an object's schema."""
+    schema = {"type": "object", "properties": properties}
+    return {**schema, "required": list(required)} if required else schema
+
 
 GEMINI = [
     ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
@@ -163,42 +172,34 @@ GEMINI = [
     ({**TEXT, "format": "email"}, {**TEXT, "description": "(format: email)"}),
     ({"type": "integer", "format": "int32"}, {"type": "integer", "format": "int32"}),
     (
-        {"type": "number", "minimum": 0, "exclusiveMaximum": 5, "multipleOf": 2},
+        {**NUMBER, "minimum": 0, "exclusiveMaximum": 5, "multipleOf": 2},
         {
-            "type": "number",
+            **NUMBER,
             "minimum": 0,
             "description": "(exclusiveMaximum: 5) (multipleOf: 2)",
         },
     ),
-    (
-        {"type": "object", "properties": {"a": TEXT}, "required": ["a", "b"]},
-        {"type": "object", "properties": {"a": TEXT}, "required": ["a"]},
-    ),
-    ({"type": "object", "properties": {}, "required": ["b"]}, {"type": "object"}),
-    ({"properties": {"a": TEXT}}, {"type": "object", "properties": {"a": TEXT}}),
+    (whole({"a": TEXT}, "a", "b"), whole({"a": TEXT}, "a")),
+    (whole({}, "b"), {"type": "object"}),
+    ({"properties": {"a": TEXT}}, whole({"a": TEXT})),
     ({"items": TEXT}, {"type": "array", "items": TEXT}),
     (
-        {"type": "array", "prefixItems": [TEXT, {"type": "number"}]},
-        {"type": "array", "items": {"anyOf": [TEXT, {"type": "number"}]}},
+        {"type": "array", "prefixItems": [TEXT, NUMBER]},
+        {"type": "array", "items": {"anyOf": [TEXT, NUMBER]}},
     ),
     (
         {
             "allOf": [
-                {"type": "object", "properties": {"a": TEXT}, "required": ["a"]},
+                whole({"a": TEXT}, "a"),
                 {"properties": {"b": TEXT}, "required": ["b"]},
                 True,
             ],
             "description": "both",
         },
-        {
-            "type": "object",
-            "properties": {"b": TEXT, "a": TEXT},
-            "required": ["a", "b"],
-            "description": "both",
-        },
+        {**whole({"b": TEXT, "a": TEXT}, "a", "b"), "description": "both"},
     ),
-    ({"type": 5}, {"anyOf": [TEXT, {"type": "number"}, {"type": "boolean"}]}),
-    (True, {"anyOf": [TEXT, {"type": "number"}, {"type": "boolean"}]}),
+    ({"type": 5}, ANY_TYPE),
+    (True, ANY_TYPE),
 ]
 
 
