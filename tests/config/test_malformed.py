@@ -11,15 +11,86 @@ from mcpwire.config import ConfigError, load
 
 VARIABLES = {"HOST": "host.example", "SECRET": SENTINEL, "LINE": f"a\n{SENTINEL}"}
 
-URL = 'url = "https://host.example/mcp"'
+ENTRIES = """\
+command = "x"
+connect_timeout = 2026-01-01
+  connect_timeout: must be a number of seconds or "inf", got a date
+
+command = "x"
+roots = ["file://x/y"]
+  roots[0]: 'file://x/y' must not name another machine
+
+command = "x"
+env_file = ".env"
+  env_file: '.env': does not exist
+
+url = "ftp://x/?SENTINEL"
+  url: cannot use URL 'ftp://x/?***': its scheme must be http or https, not 'ftp'
+
+url = "host.example/mcp"
+  url: cannot use URL 'host.example/mcp': it must be absolute, such as
+  'https://host/path'
+
+url = "https://me:SENTINEL@host.example/"
+  url: cannot use URL 'https://***@host.example/': it must not hold a user name or
+  password
+
+headers."a b" = "SENTINEL"
+  headers: 'a b' cannot be a header's name
+
+headers.X-Key = "${LINE}"
+  headers: the value of 'X-Key' must be visible ASCII, with spaces only inside
+
+headers.Mcp-Session-Id = "SENTINEL"
+  headers: mcpwire sets 'Mcp-Session-Id'; it must not be given
+
+url = "http://host.example/"
+headers.Authorization = "SENTINEL"
+  headers: header 'authorization' would be sent unencrypted to
+  'http://host.example/': use https, or pass allow_insecure = true
+
+auth = "Bearer SENTINEL"
+  auth: must be 'oauth', a token (without 'Bearer') or a table, got a text of 15
+  characters that is not a token
+
+auth = "x"
+headers.Authorization = "SENTINEL"
+  auth: it and a header Authorization exclude each other
+
+auth = {type = "oauth", client_secret = "SENTINEL"}
+  auth: client_secret goes with a client_id
+
+auth = {type = "client_credentials", issuer = "https://i"}
+  auth: 'client_id' is missing
+
+auth = {type = "enterprise_managed", client_id = "SENTINEL"}
+  auth: 'idp_client_id' is missing
+
+ca_file = "none.pem"
+  ca_file: cannot read ca_file 'none.pem': No such file or directory
+
+proxy = "http://p.example/x?SENTINEL"
+  proxy: must have no path, query or fragment, got 'http://p.example/x?***'
+"""
+"""Fields of an entry, and indented the sentence; without others it is at a URL."""
 
 
 def entry(*lines):
     return "\n".join(("[[servers]]", 'name = "a"', *lines))
 
 
+def entries():
+    """Return the entries as TOML, each with its sentence."""
+    for block in ENTRIES.rstrip().split("\n\n"):
+        lines = block.split("\n")
+        fields = [line for line in lines if not line.startswith("  ")]
+        sentence = " ".join(line.strip() for line in lines if line.startswith("  "))
+        if not fields[0].startswith(("command", "url")):
+            fields.insert(0, 'url = "https://host.example/mcp"')
+        yield entry(*fields), f"a: {sentence}"
+
+
 TOML = [
-    # Files...
     ("servers = ", "is not TOML: invalid value (at end of document)"),
     (
         '[[servers]\nname = "a"',
@@ -32,98 +103,7 @@ TOML = [
         'x = 1\nx = "SENTINEL"',
         "is not TOML: cannot overwrite a value (at end of document)",
     ),
-    # ...values...
-    (
-        entry('command = "x"', "connect_timeout = 2026-01-01"),
-        'a: connect_timeout: must be a number of seconds or "inf", got a date',
-    ),
-    (
-        entry('command = "x"', 'roots = ["file://x/y"]'),
-        "a: roots[0]: 'file://x/y' must not name another machine",
-    ),
-    (
-        entry('command = "x"', 'env_file = ".env"'),
-        "a: env_file: '.env': does not exist",
-    ),
-    # ...URLs, headers and logins.
-    (
-        entry('url = "ftp://x/?SENTINEL"'),
-        (
-            "a: url: cannot use URL 'ftp://x/?***': its scheme must be "
-            "http or https, not 'ftp'"
-        ),
-    ),
-    (
-        entry('url = "host.example/mcp"'),
-        (
-            "a: url: cannot use URL 'host.example/mcp': it must be "
-            "absolute, such as 'https://host/path'"
-        ),
-    ),
-    (
-        entry('url = "https://me:SENTINEL@host.example/"'),
-        (
-            "a: url: cannot use URL 'https://***@host.example/': it must "
-            "not hold a user name or password"
-        ),
-    ),
-    (
-        entry(URL, 'headers."a b" = "SENTINEL"'),
-        "a: headers: 'a b' cannot be a header's name",
-    ),
-    (
-        entry(URL, 'headers.X-Key = "${LINE}"'),
-        (
-            "a: headers: the value of 'X-Key' must be visible ASCII, with"
-            " spaces only inside"
-        ),
-    ),
-    (
-        entry(URL, 'headers.Mcp-Session-Id = "SENTINEL"'),
-        "a: headers: mcpwire sets 'Mcp-Session-Id'; it must not be given",
-    ),
-    (
-        entry('url = "http://host.example/"', 'headers.Authorization = "SENTINEL"'),
-        (
-            "a: headers: header 'authorization' would be sent unencrypted "
-            "to 'http://host.example/': use https, or pass allow_insecure "
-            "= true"
-        ),
-    ),
-    (
-        entry(URL, 'auth = "Bearer SENTINEL"'),
-        (
-            "a: auth: must be 'oauth', a token (without 'Bearer') or a "
-            "table, got a text of 15 characters that is not a token"
-        ),
-    ),
-    (
-        entry(URL, 'auth = "x"', 'headers.Authorization = "SENTINEL"'),
-        "a: auth: it and a header Authorization exclude each other",
-    ),
-    (
-        entry(URL, 'auth = {type = "oauth", client_secret = "SENTINEL"}'),
-        "a: auth: client_secret goes with a client_id",
-    ),
-    (
-        entry(URL, 'auth = {type = "client_credentials", issuer = "https://i"}'),
-        "a: auth: 'client_id' is missing",
-    ),
-    (
-        entry(URL, 'auth = {type = "enterprise_managed", client_id = "SENTINEL"}'),
-        "a: auth: 'idp_client_id' is missing",
-    ),
-    (
-        entry(URL, 'ca_file = "none.pem"'),
-        "a: ca_file: cannot read ca_file 'none.pem': No such file or directory",
-    ),
-    (
-        entry(URL, 'proxy = "http://p.example/x?SENTINEL"'),
-        (
-            "a: proxy: must have no path, query or fragment, got "
-            "'http://p.example/x?***'"
-        ),
-    ),
+    *entries(),
 ]
 
 JSON = [
