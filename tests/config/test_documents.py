@@ -137,6 +137,16 @@ def test_descriptive_keys_are_ignored_without_a_warning(key):
     assert one(**{key: "x"})[1] == []
 
 
+NO_SERVERS = "contains no servers: there is no mcpServers, mcp_servers or servers"
+ONE_LINE = "must be one line without spaces around it"
+KEEP = "keep one of them"
+
+
+def a(**fields):
+    """Return a document with the server `a`."""
+    return {"servers": {"a": fields}}
+
+
 def repeating(*keys, **values):
     table = TableWithDuplicates(values)
     table.duplicates = keys
@@ -146,76 +156,58 @@ def repeating(*keys, **values):
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        (7, "f: must be a table or a list of servers, got an integer"),
-        ({}, "f: contains no servers: there is no mcpServers, mcp_servers or servers"),
-        (
-            {"mcp": 7},
-            "f: contains no servers: there is no mcpServers, mcp_servers or servers",
-        ),
+        (7, "must be a table or a list of servers, got an integer"),
+        ({}, NO_SERVERS),
+        ({"mcp": 7}, NO_SERVERS),
         (
             {"server": []},
-            "f: contains no servers; 'server' is unknown, did you mean 'servers'?",
+            "contains no servers; 'server' is unknown, did you mean 'servers'?",
         ),
-        ({"time": TIME}, "f: the servers must be under mcpServers"),
+        ({"time": TIME}, "the servers must be under mcpServers"),
         (
             {"servers": [], "mcpServers": {}},
-            "f: mcpServers and servers exclude each other",
+            "mcpServers and servers exclude each other",
         ),
         (
             {"servers": "x"},
-            "f: servers: must be a list or a table of servers, got a string",
+            "servers: must be a list or a table of servers, got a string",
         ),
-        ([TIME], "f: servers[0]: name: is missing"),
-        ({"mcp_servers": [TIME]}, "f: mcp_servers[0]: name: is missing"),
-        ([7], "f: servers[0]: must be a table, got an integer"),
-        ([{"name": 7}], "f: servers[0]: name: must be a string, got an integer"),
-        ([{"name": " "}], "f: servers[0]: name: must not be empty"),
-        (
-            [{"name": " a"}],
-            "f: servers[0]: name: must be one line without spaces around it",
-        ),
-        (
-            [{"name": "a\nb"}],
-            "f: servers[0]: name: must be one line without spaces around it",
-        ),
-        (LISTED * 2, "f: time: name: is given twice, the second time as servers[1]"),
-        ({"servers": {"": {}}}, "f: servers['']: name: must not be empty"),
+        ([TIME], "servers[0]: name: is missing"),
+        ({"mcp_servers": [TIME]}, "mcp_servers[0]: name: is missing"),
+        ([7], "servers[0]: must be a table, got an integer"),
+        ([{"name": 7}], "servers[0]: name: must be a string, got an integer"),
+        ([{"name": " "}], "servers[0]: name: must not be empty"),
+        ([{"name": " a"}], f"servers[0]: name: {ONE_LINE}"),
+        ([{"name": "a\nb"}], f"servers[0]: name: {ONE_LINE}"),
+        (LISTED * 2, "time: name: is given twice, the second time as servers[1]"),
+        ({"servers": {"": {}}}, "servers['']: name: must not be empty"),
         (
             {"servers": {7: {}}},
-            "f: servers: a server's name must be a string, got an integer",
+            "servers: a server's name must be a string, got an integer",
         ),
-        ({"servers": {"a": []}}, "f: a: must be a table, got a list"),
-        ({"servers": {"a": {"name": "b"}}}, "f: a: name: differs from the key"),
-        ({"servers": repeating("a", a=TIME)}, "f: a: name: is given twice"),
-        (repeating("servers", servers={}), "f: servers: is given twice"),
-        ({"mcp": repeating("servers", servers={})}, "f: servers: is given twice"),
-        ({"servers": {"a": repeating("url", url=1)}}, "f: a: url: is given twice"),
+        ({"servers": {"a": []}}, "a: must be a table, got a list"),
+        ({"servers": {"a": {"name": "b"}}}, "a: name: differs from the key"),
+        ({"servers": repeating("a", a=TIME)}, "a: name: is given twice"),
+        (repeating("servers", servers={}), "servers: is given twice"),
+        ({"mcp": repeating("servers", servers={})}, "servers: is given twice"),
+        ({"servers": {"a": repeating("url", url=1)}}, "a: url: is given twice"),
+        (a(env=repeating("K", K="x")), "a: env.K: is given twice"),
+        (a(oauth=repeating("id", id="x")), "a: oauth.id: is given twice"),
         (
-            {"servers": {"a": {"env": repeating("K", K="x")}}},
-            "f: a: env.K: is given twice",
+            a(env_http_headers=repeating("X", X="x")),
+            "a: env_http_headers.X: is given twice",
         ),
+        (a(url="x", serverUrl="x"), f"a: serverUrl: duplicates url: {KEEP}"),
         (
-            {"servers": {"a": {"oauth": repeating("clientId", clientId="x")}}},
-            "f: a: oauth.clientId: is given twice",
-        ),
-        (
-            {"servers": {"a": {"env_http_headers": repeating("X", X="x")}}},
-            "f: a: env_http_headers.X: is given twice",
-        ),
-        (
-            {"servers": {"a": {"url": "x", "serverUrl": "x"}}},
-            "f: a: serverUrl: duplicates url: keep one of them",
-        ),
-        (
-            {"servers": {"a": {"headers": {}, "http_headers": {}}}},
-            "f: a: http_headers: duplicates headers: keep one of them",
+            a(headers={}, http_headers={}),
+            f"a: http_headers: duplicates headers: {KEEP}",
         ),
     ],
 )
 def test_malformed_document_is_refused_with_its_path(document, problem):
     with pytest.raises(ConfigError) as caught:
         read_document(document, "f")
-    assert str(caught.value) == problem
+    assert str(caught.value) == f"f: {problem}"
 
 
 # Layers...

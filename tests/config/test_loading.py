@@ -128,61 +128,46 @@ def test_invalid_mode_or_revision_is_refused(entry, problem):
         one(command="x", **entry)
 
 
-@pytest.mark.parametrize(
-    ("auth", "grant"),
-    [
-        ("oauth", mcpwire.OAuth()),
-        ({"type": "oauth", "timeout": "inf"}, mcpwire.OAuth(timeout=None)),
-        (
-            {"type": "oauth", "clientId": "me", "scopes": "a b", "profile": "p"},
-            mcpwire.OAuth(client_id="me", scopes=("a", "b"), profile="p"),
-        ),
-        (
-            {
-                "type": "client_credentials",
-                "client_id": "me",
-                "client_secret": "${TOKEN}",
-                "issuer": "https://issuer.example",
-            },
-            mcpwire.ClientCredentials(
-                client_id="me", client_secret=SENTINEL, issuer="https://issuer.example"
-            ),
-        ),
-        (
-            {
-                "type": "workload-identity",
-                "client_id": "me",
-                "assertion": "${TOKEN}",
-                "issuer": "discovered",
-            },
-            mcpwire.WorkloadIdentity(
-                client_id="me", assertion=SENTINEL, issuer="discovered"
-            ),
-        ),
-        (
-            {
-                "type": "enterprise_managed",
-                "client_id": "me",
-                "idp_client_id": "us",
-                "idp_token_endpoint": "https://idp.example/token",
-                "id_token": "${TOKEN}",
-                "issuer": "discovered",
-            },
-            mcpwire.EnterpriseManaged(
-                client_id="me",
-                idp_client_id="us",
-                idp_token_endpoint="https://idp.example/token",
-                id_token=SENTINEL,
-                issuer="discovered",
-            ),
-        ),
-    ],
-    ids=["word", "table", "oauth", "program", "workload", "enterprise"],
-)
-def test_each_oauth_grant_can_be_configured(auth, grant):
-    url = "https://host.example/mcp"
-    target = one(VARIABLES, url=url, auth=auth).to_target()
-    assert target.grant == grant
+GRANTS = [
+    ("oauth", mcpwire.OAuth, {"client_id": "me", "scopes": "a b", "profile": "p"}),
+    (
+        *("client_credentials", mcpwire.ClientCredentials),
+        {
+            "client_id": "me",
+            "client_secret": "${TOKEN}",
+            "issuer": "https://as.example",
+        },
+    ),
+    (
+        *("workload-identity", mcpwire.WorkloadIdentity),
+        {"client_id": "me", "assertion": "${TOKEN}", "issuer": "discovered"},
+    ),
+    (
+        *("enterprise_managed", mcpwire.EnterpriseManaged),
+        {
+            "client_id": "me",
+            "idp_client_id": "us",
+            "idp_token_endpoint": "https://idp.example/token",
+            "id_token": "${TOKEN}",
+            "issuer": "discovered",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "grant", "fields"), GRANTS)
+def test_each_oauth_grant_can_be_configured(kind, grant, fields):
+    auth = {"type": kind, **fields}
+    target = one(VARIABLES, url="https://host.example/mcp", auth=auth).to_target()
+    expanded = {k: v.replace("${TOKEN}", SENTINEL) for k, v in fields.items()}
+    assert target.grant == grant(**expanded)
+
+
+def test_oauth_is_configured_by_a_word_and_without_a_timeout():
+    at_url = {"url": "https://host.example/mcp"}
+    assert one(**at_url, auth="oauth").to_target().grant == mcpwire.OAuth()
+    auth = {"type": "oauth", "timeout": "inf"}
+    assert one(**at_url, auth=auth).to_target().grant == mcpwire.OAuth(timeout=None)
 
 
 def test_env_file_variables_are_set_and_env_takes_precedence(tmp_path):
