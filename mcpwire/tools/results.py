@@ -280,27 +280,35 @@ class Extra:
     operation: str
     """The name of the client's method."""
 
-    parameters: tuple[str, ...]
-    """The arguments of the method, in order."""
-
     result: Callable[[Any], CallToolResult]
     """Converts the method's result to the result of a tool."""
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The arguments of the method, in order."""
+        return tuple(self.tool.input_schema["properties"])
 
-def _make_tool(
-    name: str, description: str, properties: dict[str, Any], required: list[str]
-) -> Tool:
-    return Tool(
-        name=name,
+
+def _make_extra(
+    capability: str,
+    operation: str,
+    result: Callable[[Any], CallToolResult],
+    description: str,
+    **properties: dict[str, Any],
+) -> Extra:
+    """Return the tool of a client's method; its first argument is required."""
+    tool = Tool(
+        name=f"mcp_{operation}",
         description=description,
         input_schema={
             "type": "object",
             "properties": properties,
-            "required": required,
+            "required": list(properties)[:1],
             "additionalProperties": False,
         },
         annotations=ToolAnnotations(read_only_hint=True),
     )
+    return Extra(capability, tool, operation, result)
 
 
 def _list_result(key: str) -> Callable[[list[Any]], CallToolResult]:
@@ -335,52 +343,28 @@ def _prompt_result(answer: GetPromptResult) -> CallToolResult:
 EXTRAS: Final[Mapping[str, Extra]] = {
     extra.tool.name: extra
     for extra in (
-        Extra(
-            "resources",
-            _make_tool(
-                "mcp_list_resources", "List the resources of this server.", {}, []
-            ),
-            "list_resources",
-            (),
-            _list_result("resources"),
+        _make_extra(
+            *("resources", "list_resources", _list_result("resources")),
+            "List the resources of this server.",
         ),
-        Extra(
-            "resources",
-            _make_tool(
-                "mcp_read_resource",
-                "Read one resource of this server.",
-                {"uri": {"type": "string", "description": "The resource's URI."}},
-                ["uri"],
-            ),
-            "read_resource",
-            ("uri",),
-            _resource_result,
+        _make_extra(
+            *("resources", "read_resource", _resource_result),
+            "Read one resource of this server.",
+            uri={"type": "string", "description": "The resource's URI."},
         ),
-        Extra(
-            "prompts",
-            _make_tool("mcp_list_prompts", "List the prompts of this server.", {}, []),
-            "list_prompts",
-            (),
-            _list_result("prompts"),
+        _make_extra(
+            *("prompts", "list_prompts", _list_result("prompts")),
+            "List the prompts of this server.",
         ),
-        Extra(
-            "prompts",
-            _make_tool(
-                "mcp_get_prompt",
-                "Get one prompt of this server, filled in.",
-                {
-                    "name": {"type": "string", "description": "The prompt's name."},
-                    "arguments": {
-                        "type": "object",
-                        "description": "What to fill in; each value is text.",
-                        "additionalProperties": {"type": "string"},
-                    },
-                },
-                ["name"],
-            ),
-            "get_prompt",
-            ("name", "arguments"),
-            _prompt_result,
+        _make_extra(
+            *("prompts", "get_prompt", _prompt_result),
+            "Get one prompt of this server, filled in.",
+            name={"type": "string", "description": "The prompt's name."},
+            arguments={
+                "type": "object",
+                "description": "What to fill in; each value is text.",
+                "additionalProperties": {"type": "string"},
+            },
         ),
     )
 }
