@@ -108,30 +108,23 @@ def _find_closing_brace(text: str, start: int) -> int:
 
 def _variable_value(expression: str, variables: Mapping[str, str], depth: int) -> str:
     match = _EXPRESSION.fullmatch(expression)
-    if match is None:
-        raise ValueError(_not_a_variable_message(expression))
-    name, default = match.groups()
+    name, default = match.groups() if match is not None else ("", None)
     value = variables.get(name)
     if default is not None and not value:
         return _expand(default, variables, depth)
-    if value is None:
-        if name in EDITOR_NAMES:
-            raise ValueError(_editor_variable_message(f"${{{name}}}"))
-        raise ValueError(f"the variable {name} is not set")
-    return value
-
-
-def _not_a_variable_message(expression: str) -> str:
-    match = _EDITOR_EXPRESSION.fullmatch(expression)
-    if match is not None:
-        return _editor_variable_message(f"${{{match[1]}:...}}")
-    if expression in EDITOR_NAMES:
-        return _editor_variable_message(f"${{{expression}}}")
-    return "a ${ is followed by no variable's name ($${ is a literal one)"
-
-
-def _editor_variable_message(variable: str) -> str:
-    return f"{variable} is set by editors only: use a variable such as ${{NAME}}"
+    if match is not None and value is not None:
+        return value
+    of_editor = _EDITOR_EXPRESSION.fullmatch(expression)
+    shown = f"{of_editor[1]}:..." if of_editor is not None else name or expression
+    if of_editor is not None or shown in EDITOR_NAMES:
+        raise ValueError(
+            f"${{{shown}}} is set by editors only: use a variable such as ${{NAME}}"
+        )
+    if match is None:
+        raise ValueError(
+            "a ${ is followed by no variable's name ($${ is a literal one)"
+        )
+    raise ValueError(f"the variable {name} is not set")
 
 
 _LINE: Final = re.compile(

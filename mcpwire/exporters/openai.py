@@ -111,9 +111,8 @@ def _is_accepted(pattern: object) -> bool:
 
 def _add_items(schema: JsonObject) -> JsonObject:
     # "array schema missing items".
-    kind = schema.get("type")
-    is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
-    return {**schema, "items": {}} if is_array and "items" not in schema else schema
+    is_incomplete = "array" in _kinds(schema) and "items" not in schema
+    return {**schema, "items": {}} if is_incomplete else schema
 
 
 # --- strict mode ------------------------------------------------------------------
@@ -248,10 +247,9 @@ def _object(schema: JsonObject, depth: int) -> JsonObject:
 
 
 def _make_nullable(schema: JsonObject) -> JsonObject:
-    kind = schema.get("type")
-    if kind is None or "const" in schema or "anyOf" in schema:
+    if schema.get("type") is None or "const" in schema or "anyOf" in schema:
         return {"anyOf": [schema, _NULL]}
-    kinds = kind if isinstance(kind, list) else [kind]
+    kinds = _kinds(schema)
     nullable = schema if "null" in kinds else {**schema, "type": [*kinds, "null"]}
     if "enum" in nullable and None not in (values := branches_of(nullable, "enum")):
         nullable = {**nullable, "enum": [*values, None]}

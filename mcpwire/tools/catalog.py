@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.limits import check_timeout
+from mcpwire.protocol.json_schema import required_of
 from mcpwire.tools.results import json_text
 from mcpwire.types import UNSET, encode
 from mcpwire.types.tools import Tool
@@ -293,12 +294,7 @@ def catalog(
 
 def _entry(view: ToolView, cost: Cost, timeout: float | None) -> CatalogEntry:
     effects = view.side_effects
-    raw_required = view.input_schema.get("required")
-    required = tuple(
-        name
-        for name in (raw_required if isinstance(raw_required, list) else ())
-        if isinstance(name, str)
-    )
+    required = tuple(required_of(view.input_schema))
     return CatalogEntry(
         name=view.name,
         server=view.server,

@@ -147,15 +147,8 @@ class Differences:
         return bool(self.changed or self.added or self.removed)
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{word} {key}"
-            for word, keys in (
-                ("changed", self.changed),
-                ("added", self.added),
-                ("removed", self.removed),
-            )
-            for key in keys
-        )
+        kinds = attrs.asdict(self).items()
+        return "\n".join(f"{kind} {key}" for kind, keys in kinds for key in keys)
 
 
 def fingerprint(tool: Tool) -> str:
