@@ -148,11 +148,9 @@ def test_call_coerces_arguments_by_the_schema(cli, tool_server):
         "properties": {"n": {"type": "integer"}, "b": {"type": "boolean"}, "s": {}}
     }
     server = tool_server({"result": {"content": [TEXT]}}, schema=schema)
-    assert cli("call", server.line, "do", "n=5", "b=true", "s=5", "x:=[1]") == (
-        2,
-        "",
-        "mcpwire: tool 'do' has no argument 'x'; it takes n, b, s\n",
-    )
+    done = cli("call", server.line, "do", "n=5", "b=true", "s=5", "x:=[1]")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "mcpwire: tool 'do' has no argument 'x'; it takes n, b, s\n"
     assert cli("call", server.line, "do", "n=5", "b=true", "s=5") == (0, "fine\n", "")
     assert server.requests("tools/call") == [
         {"name": "do", "arguments": {"n": 5, "b": True, "s": "5"}}
@@ -244,11 +242,9 @@ def test_deeply_nested_message_can_be_printed(cli, scripted, words, step, expect
 def test_failed_tool_call_prints_its_text_and_exits_with_5(cli, tool_server):
     result = {"content": [TEXT], "isError": True}
     server = tool_server({"result": result})
-    assert cli("call", server.line, "do") == (
-        5,
-        "fine\n",
-        "mcpwire: tool 'do' reported an error\n",
-    )
+    done = cli("call", server.line, "do")
+    assert (done.code, done.out) == (5, "fine\n")
+    assert done.err == "mcpwire: tool 'do' reported an error\n"
     code, out, err = cli("call", server.line, "do", "--json")
     assert (code, json.loads(out)) == (5, result)
     assert json.loads(err)["error"]["type"] == "ToolError"
@@ -343,10 +339,8 @@ def test_server_without_capabilities_is_reported(cli, scripted):
 def test_unknown_tool_gets_a_suggestion(cli, tool_server):
     server = tool_server()
     code, _, err = cli("call", server.line, "doo")
-    assert (code, err) == (
-        2,
-        "mcpwire: the server has no tool 'doo'; did you mean 'do'?\n",
-    )
+    assert code == 2
+    assert err == "mcpwire: the server has no tool 'doo'; did you mean 'do'?\n"
     code, _, err = cli("call", server.line, "zzz", "--json")
     assert json.loads(err)["error"]["message"] == (
         "the server has no tool 'zzz'; `mcpwire ls` lists the names"
@@ -417,10 +411,8 @@ def test_invalid_output_path_fails_before_the_server_starts(
 def test_write_error_of_the_output_file_is_one_line(cli, reading):
     server = reading({"uri": "x:1", "text": "hello"})
     code, _, err = cli("read", server.line, "x:1", "-o", "/dev/full")
-    assert (code, err) == (
-        2,
-        "mcpwire: cannot write '/dev/full': no space left on device\n",
-    )
+    assert code == 2
+    assert err == "mcpwire: cannot write '/dev/full': no space left on device\n"
 
 
 def test_invalid_base64_blob_is_a_protocol_error(cli, reading):

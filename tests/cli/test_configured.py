@@ -386,11 +386,9 @@ def test_no_ask_declares_no_capabilities_during_ls(cli, configure, tool_server):
 
 def test_configuration_without_servers_is_reported(cli, configure):
     configure()
-    assert cli("ls", "--config", "x.json") == (
-        0,
-        "The configuration has no servers.\n",
-        "",
-    )
+    done = cli("ls", "--config", "x.json")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "The configuration has no servers.\n"
     assert cli("ls", "--config", "x.json", "--json") == (0, "{}\n", "")
 
 

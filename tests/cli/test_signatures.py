@@ -16,6 +16,7 @@ from mcpwire.cli.render import (
 )
 from mcpwire.types import Prompt, PromptArgument, Tool, ToolAnnotations
 
+INT = {"type": "integer"}
 DEEP = {"type": "array", "items": {"$ref": "#/$defs/deep"}}
 ROOT = {"$defs": {"deep": DEEP, "user": {"type": "object", "properties": {}}}}
 
@@ -41,10 +42,7 @@ ROOT = {"$defs": {"deep": DEEP, "user": {"type": "object", "properties": {}}}}
         (DEEP, "list[list[list[list[list]]]]"),
         ({}, "any"),
         (True, "any"),
-        (
-            {"enum": ["x" * 30, "y" * 30, "z" * 30]},
-            f'"{"x" * 30}" | "{"y" * 30}" | "zzzzzz...',
-        ),
+        ({"enum": ["x" * 60, "z" * 30]}, f'"{"x" * 60}" | "zzzzzzzzzzz...'),
     ],
 )
 def test_schema_has_a_short_type_name(schema, name):
@@ -59,13 +57,7 @@ def tool(schema, name="do", **more):
     ("schema", "expected"),
     [
         (
-            {
-                "properties": {
-                    "a": {"type": "integer"},
-                    "b": {"type": "integer", "default": 0},
-                },
-                "required": ["a"],
-            },
+            {"properties": {"a": INT, "b": {**INT, "default": 0}}, "required": ["a"]},
             "do(a: int, b: int = 0)",
         ),
         ({"properties": {"a": {"type": "string"}}}, "do(a?: str)"),

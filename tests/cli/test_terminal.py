@@ -31,10 +31,8 @@ def test_server_text_is_escaped_on_a_terminal(terminal, tool_server):
 def test_server_error_is_escaped_on_a_terminal(terminal, tool_server):
     server = tool_server({"error": {"code": -1, "message": "no\x1b[2J\nway"}})
     code, text = run(terminal(), "call", server.line, "do")
-    assert (code, text) == (
-        8,
-        "mcpwire: tools/call: no\\x1b[2J\\nway (JSON-RPC error -1)\n",
-    )
+    assert code == 8
+    assert text == "mcpwire: tools/call: no\\x1b[2J\\nway (JSON-RPC error -1)\n"
 
 
 def test_progress_line_is_rewritten_and_then_cleared(terminal, tool_server):
