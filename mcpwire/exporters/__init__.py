@@ -88,7 +88,7 @@ class Export(list["JsonObject"]):
         max_description: int | None = None,
     ) -> None:
         exported = tuple(tools)
-        api_form = _form(form)
+        api_form = self._api_form = _FORMS[check_choice(form, "form", EXPORT_FORMS)]
         self.form = form
         """The form, such as ``"anthropic"``."""
 
@@ -132,7 +132,7 @@ class Export(list["JsonObject"]):
         """
         return [
             self._restore_call(call)
-            for call in _form(self.form).calls(to_plain_objects(answer))
+            for call in self._api_form.calls(to_plain_objects(answer))
         ]
 
     def results(self, outcomes: Outcomes, *, media: bool = True) -> list[JsonObject]:
@@ -144,7 +144,7 @@ class Export(list["JsonObject"]):
             media: Whether images, audio and files are included if the API accepts
                 them; else the text has a line for each.
         """
-        return _form(self.form).results(outcomes, media=media)
+        return self._api_form.results(outcomes, media=media)
 
     def _restore_call(self, call: ModelCall) -> ModelCall:
         name = self.names.find(call.called_as)
@@ -158,10 +158,6 @@ class Export(list["JsonObject"]):
         if schema is not None:
             arguments = remove_nulls(arguments, schema, schema)
         return attrs.evolve(call, name=name, arguments=arguments)
-
-
-def _form(form: str) -> Form:
-    return _FORMS[check_choice(form, "form", EXPORT_FORMS)]
 
 
 def _limit_description(description: str | None, max_bytes: int | None) -> str:

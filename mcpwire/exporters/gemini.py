@@ -223,12 +223,8 @@ def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
             response["id"] = call.id
         responses.append({"functionResponse": response})
         media_parts += _inline_data(call, parts)
-    contents: list[JsonObject] = []
-    if responses:
-        contents.append({"role": "user", "parts": responses})
-    if media_parts:
-        contents.append({"role": "user", "parts": media_parts})
-    return contents
+    contents = (responses, media_parts)
+    return [{"role": "user", "parts": parts} for parts in contents if parts]
 
 
 def _supports(part: Media) -> bool:

@@ -11,6 +11,7 @@ from mcpwire.errors import ConfigError
 
 VARIABLES = {"TOKEN": "t0ken", "HOST": "host.example", "EMPTY": "", "Lower": "x"}
 URL = {"url": "https://host.example/mcp"}
+C = {"command": "c"}
 
 
 def checked(deny=None, **entry):
@@ -83,6 +84,10 @@ def test_transport_follows_from_type_command_or_url(entry, transport):
     assert checked(**entry)[0]["transport"] == transport
 
 
+OAUTH = {"type": "oauth", "client_id": "me", "client_secret": "t0ken"}
+OPTIONS = {"dpop": True, "callback_port": 80, "timeout": "inf"}
+
+
 @pytest.mark.parametrize(
     ("auth", "login"),
     [
@@ -97,25 +102,14 @@ def test_transport_follows_from_type_command_or_url(entry, transport):
         ({"type": "oauth"}, {"type": "oauth"}),
         (
             {"CLIENT_ID": "me", "CLIENT_SECRET": "${TOKEN}", "scopes": ["a"]},
-            {
-                "type": "oauth",
-                "client_id": "me",
-                "client_secret": "t0ken",
-                "scopes": ["a"],
-            },
+            {**OAUTH, "scopes": ["a"]},
         ),
-        (
-            {"type": "OAuth", "clientId": "me", "client-secret": "${TOKEN}"},
-            {"type": "oauth", "client_id": "me", "client_secret": "t0ken"},
-        ),
+        ({"type": "OAuth", "clientId": "me", "client-secret": "${TOKEN}"}, OAUTH),
         (
             {"type": "client-credentials", "client_id": "me", "scopes": ["${TOKEN}"]},
             {"type": "client_credentials", "client_id": "me", "scopes": ["t0ken"]},
         ),
-        (
-            {"type": "oauth", "dpop": True, "callback_port": 80, "timeout": "inf"},
-            {"type": "oauth", "dpop": True, "callback_port": 80, "timeout": "inf"},
-        ),
+        ({**OAUTH, **OPTIONS}, {**OAUTH, **OPTIONS}),
     ],
 )
 def test_auth_can_be_a_word_a_token_or_a_table(auth, login):
@@ -158,37 +152,31 @@ AT_URL = "it applies to servers at a URL, not to a server that is started"
 @pytest.mark.parametrize(
     ("entry", "warning"),
     [
-        ({**URL, "args": []}, f"f: x: args: is not used: {STARTED}"),
-        ({**URL, "env": {}}, f"f: x: env: is not used: {STARTED}"),
+        ({**URL, "args": []}, f"args: is not used: {STARTED}"),
+        ({**URL, "env": {}}, f"env: is not used: {STARTED}"),
+        ({**C, "httpHeaders": {}}, f"httpHeaders: is not used: {AT_URL}"),
         (
-            {"command": "c", "httpHeaders": {}},
-            f"f: x: httpHeaders: is not used: {AT_URL}",
+            {**C, "timeout": 30000},
+            "timeout: is in seconds, 30000 is meant as milliseconds?",
         ),
         (
-            {"command": "c", "timeout": 30000},
-            "f: x: timeout: is in seconds, 30000 is meant as milliseconds?",
+            {**C, "args": ["$HOME"], "env": {"A": "a$B $2y$", "B": "$KEY"}},
+            f"env.B: {BRACES}",
         ),
-        (
-            {"command": "c", "args": ["$HOME"], "env": {"A": "a$B $2y$", "B": "$KEY"}},
-            f"f: x: env.B: {BRACES}",
-        ),
-        (
-            {**URL, "headers": {"Authorization": "Bearer $TOKEN"}},
-            f"f: x: headers.Authorization: {BRACES}",
-        ),
+        ({**URL, "headers": {"X-A": "Bearer $TOKEN"}}, f"headers.X-A: {BRACES}"),
         (
             {"command": "uvx time"},
-            "f: x: command: contains spaces: put the program's arguments into args",
+            "command: contains spaces: put the program's arguments into args",
         ),
         # Values that are only unusual cause no warning.
         ({"command": "uvx time", "args": ["x"]}, None),
         ({"command": "/opt/my programs/time"}, None),
-        ({"command": "c", "timeout": 3600}, None),
-        ({"command": "c", "timeout": 30000.5}, None),
+        ({**C, "timeout": 3600}, None),
+        ({**C, "timeout": 30000.5}, None),
     ],
 )
 def test_suspicious_value_causes_a_warning(entry, warning):
-    assert checked(**entry)[1] == ([] if warning is None else [warning])
+    assert checked(**entry)[1] == ([f"f: x: {warning}"] if warning else [])
 
 
 @pytest.mark.parametrize(
@@ -214,7 +202,6 @@ FORMS = (
     "must be one of 'oauth', 'client_credentials', 'workload_identity', "
     "'enterprise_managed'; without it token_env is required"
 )
-C = {"command": "c"}
 
 
 @pytest.mark.parametrize(
