@@ -10,7 +10,7 @@ import re
 from hashlib import sha256
 from itertools import islice
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import attrs
 
@@ -24,6 +24,44 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.jwt import VerificationKey
     from mcpwire.wire.urls import Url
+
+T = TypeVar("T")
+
+
+class TtlCache(Generic[T]):
+    """Values by secret text, each until its expiry; at most the newest `maximum`."""
+
+    def __init__(self, maximum: int) -> None:
+        self._values: dict[bytes, tuple[T, float, float]] = {}
+        self._maximum = maximum
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, text: str, now: float) -> T | None:
+        """Return the value of a text; ``None``: not cached, or expired."""
+        entry = self._values.get(_digest(text))
+        # Before the beginning: the clock was set back.
+        return entry[0] if entry and entry[1] <= now < entry[2] else None
+
+    def put(self, text: str, value: T, begin: float, until: float) -> None:
+        """Store the value of a text."""
+        digest = _digest(text)
+        self._values.pop(digest, None)
+        # The oldest are first, and all are valid for about the same time.
+        for oldest in list(islice(self._values, 2)):
+            if self._values[oldest][2] <= begin or len(self) >= self._maximum:
+                del self._values[oldest]
+        self._values[digest] = value, begin, until
+
+    def clear(self) -> None:
+        """Remove all values."""
+        self._values.clear()
+
+
+def _digest(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+
 
 # Metadata (RFC 9728)
 
@@ -107,7 +145,7 @@ _TO_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 
 class RejectedToken(ValueError):
-    """The text is not an acceptable signed token; the message never quotes it."""
+    """The token, or its claims, are not valid now; the message never quotes them."""
 
 
 @attrs.frozen
@@ -163,12 +201,8 @@ def _decode(part: str) -> bytes:
 # names, but issuers differ in the names of scopes and clients
 
 
-class ClaimsError(ValueError):
-    """The claims do not make a valid token now; the message never quotes them."""
-
-
 def read_claims(claims: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a `Principal`; raise `ClaimsError` for a wrong type."""
+    """Return the members of a `Principal`; raise `RejectedToken` for a wrong type."""
     return {
         "issuer": _text(claims, "iss"),
         # RFC 9068, 2.2; OpenID Connect calls it azp.
@@ -182,22 +216,22 @@ def read_claims(claims: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_times(claims: Mapping[str, Any], *, now: float, leeway: float) -> None:
-    """Raise `ClaimsError` if a token has expired or is not valid yet.
+    """Raise `RejectedToken` if a token has expired or is not valid yet.
 
     `now` is in seconds since 1970; `leeway`, in seconds, tolerates clock skew.
     """
     # RFC 7519, 4.1.4 and 4.1.5: valid before exp, and not before nbf.
     expires_at, begins_at = _date(claims, "exp"), _date(claims, "nbf")
     if expires_at is not None and now - leeway >= expires_at:
-        raise ClaimsError("it has expired")
+        raise RejectedToken("it has expired")
     if begins_at is not None and now + leeway < begins_at:
-        raise ClaimsError("it is not valid yet")
+        raise RejectedToken("it is not valid yet")
 
 
 def _text(claims: Mapping[str, Any], name: str) -> str | None:
     value = claims.get(name)
     if value is not None and not isinstance(value, str):
-        raise ClaimsError(f"its {name} is not text")
+        raise RejectedToken(f"its {name} is not text")
     return value
 
 
@@ -205,7 +239,7 @@ def _texts(claims: Mapping[str, Any], name: str) -> frozenset[str]:
     value = claims.get(name)
     items = [] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(items, list) or any(not isinstance(item, str) for item in items):
-        raise ClaimsError(f"its {name} is neither a text nor a list of texts")
+        raise RejectedToken(f"its {name} is neither a text nor a list of texts")
     return frozenset(items)
 
 
@@ -214,7 +248,7 @@ def _date(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if type(value) not in {int, float} or not isfinite(value):
-        raise ClaimsError(f"its {name} is not a time")
+        raise RejectedToken(f"its {name} is not a time")
     return float(value)
 
 
@@ -235,31 +269,9 @@ PROOF_ALGORITHMS: Final = ("ES256", "ES384", "ES512", "EdDSA", "RS256", "PS256")
 MAX_PROOF_CHARS: Final = 4_096
 MAX_PROOF_AGE_S: Final = 60.0  # also the tolerated clock skew
 MAX_PROOF_ID_CHARS: Final = 1_024
+MAX_PROOFS: Final = 100_000  # accepted ones that could be replayed
 
 _PRIVATE_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
-
-
-class ReplayCache:
-    """The accepted proofs that could be replayed, at most the newest `max_proofs`."""
-
-    def __init__(self, max_proofs: int = 100_000) -> None:
-        self._expiries: dict[bytes, float] = {}
-        self._max_proofs = max_proofs
-
-    def __len__(self) -> int:
-        return len(self._expiries)
-
-    def record(self, id: str, owner: str, *, now: float, until: float) -> bool:
-        """Record a proof; return whether it is new."""
-        key = sha256(f"{owner} {id}".encode("utf-8", "surrogatepass")).digest()
-        if self._expiries.get(key, now) > now:
-            return False
-        # The oldest are first, and all are valid for about the same time.
-        for oldest in list(islice(self._expiries, 2)):
-            if self._expiries[oldest] <= now or len(self._expiries) >= self._max_proofs:
-                del self._expiries[oldest]
-        self._expiries[key] = until
-        return True
 
 
 def bound_thumbprint(claims: Mapping[str, Any]) -> str | None:
@@ -285,7 +297,7 @@ def check_proof(
     verb: str,
     urls: Collection[str],
     now: float,
-    replays: ReplayCache,
+    replays: TtlCache[bool],
 ) -> None:
     """Raise `RejectedToken` unless a request has a valid proof for its bound token."""
     if len(values) != 1 or len(values[0]) > MAX_PROOF_CHARS:
@@ -310,9 +322,11 @@ def check_proof(
         raise RejectedToken("its time (iat) is too old or in the future")
     if not isinstance(id, str) or not 0 < len(id) <= MAX_PROOF_ID_CHARS:
         raise RejectedToken("it has no usable id")
-    until = issued_at + MAX_PROOF_AGE_S + 1  # one more: times may be rounded to seconds
-    if not replays.record(id, thumbprint, now=now, until=until):
+    proof_id = f"{thumbprint} {id}"
+    if replays.get(proof_id, now):
         raise RejectedToken("it was used before")
+    until = issued_at + MAX_PROOF_AGE_S + 1  # one more: times may be rounded to seconds
+    replays.put(proof_id, True, issued_at - MAX_PROOF_AGE_S, until)
 
 
 def _proof_key(proof: SignedToken) -> VerificationKey:

@@ -26,11 +26,12 @@ from urllib.parse import unquote_plus
 import attrs
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
-from mcpwire.auth.records import OFFLINE_ACCESS, check_scope
+from mcpwire.auth.records import OFFLINE_ACCESS, check_scope, masked
 from mcpwire.auth.resource_server import (
+    MAX_PROOFS,
     PROOF_ALGORITHMS,
     RejectedToken,
-    ReplayCache,
+    TtlCache,
     bound_thumbprint,
     check_proof,
     expand_scopes,
@@ -158,7 +159,7 @@ class Credentials:
     scheme: str
     """``bearer`` or ``dpop``; for an API key, the name of its header field."""
 
-    token: str = attrs.field(repr=lambda _: "'***'")
+    token: str = attrs.field(repr=masked)
 
 
 def _matches(pattern: re.Pattern[str], text: str) -> bool:
@@ -167,12 +168,10 @@ def _matches(pattern: re.Pattern[str], text: str) -> bool:
 
 def read_credentials(values: Sequence[str]) -> Credentials | None:
     """Return the token of ``Authorization``; ``None``: no field or another scheme."""
-    if not values:
+    field = _only_field("Authorization", values)
+    if field is None:
         return None
-    if len(values) > 1:
-        # RFC 9110, 5.3: no list, so never repeated; a proxy may have read the other.
-        raise MalformedCredentials("there is more than one Authorization field")
-    match = _FIELD.fullmatch(values[0].strip(" \t"))
+    match = _FIELD.fullmatch(field)
     if match is None:
         raise MalformedCredentials("the Authorization field names no scheme")
     scheme = match[1].lower()  # RFC 9110, 11.1: case-insensitive
@@ -186,14 +185,17 @@ def read_credentials(values: Sequence[str]) -> Credentials | None:
 
 def read_key(name: str, values: Sequence[str]) -> Credentials | None:
     """Return the key of a separate header field. Raises `MalformedCredentials`."""
-    if not values:
-        return None
-    if len(values) > 1:
-        raise MalformedCredentials(f"there is more than one field {name!r}")
-    key = values[0].strip(" \t")
-    if not _matches(_KEY, key):
+    key = _only_field(name, values)
+    if key is not None and not _matches(_KEY, key):
         raise MalformedCredentials(f"the field {name!r} holds no key")
-    return Credentials(name, key)
+    return None if key is None else Credentials(name, key)
+
+
+def _only_field(name: str, values: Sequence[str]) -> str | None:
+    if len(values) > 1:
+        # RFC 9110, 5.3: no list, so never repeated; a proxy may have read the other.
+        raise MalformedCredentials(f"there is more than one field {name!r}")
+    return values[0].strip(" \t") if values else None
 
 
 def has_query_token(target: str) -> bool:
@@ -481,7 +483,7 @@ class ResourceServer:
             "jwks_uri": jwks_uri,
         }
         self._dpop = dpop
-        self._replays = ReplayCache()
+        self._replays: TtlCache[bool] = TtlCache(MAX_PROOFS)
         self._clock = clock
         self.realm = self._make_realm(required)
         self.credential_headers: frozenset[str] = CREDENTIALS | self._keys.keys()

@@ -20,9 +20,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from hashlib import sha256
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from mcpwire.auth.discovery import server_metadata_urls
@@ -38,8 +37,8 @@ from mcpwire.auth.jwt import (
 )
 from mcpwire.auth.records import ClientAuth, Identity, ServerMetadata
 from mcpwire.auth.resource_server import (
-    ClaimsError,
     RejectedToken,
+    TtlCache,
     check_times,
     read_claims,
     read_json_part,
@@ -84,13 +83,10 @@ def check_endpoint(endpoint: str | Http, noun: str) -> Http:
     return http
 
 
-def _fetch_from(endpoint: str | Http, limits: Limits) -> Callable[[Fetch], Any]:
-    from mcpwire.transports.http.target import Http
+def _fetch_from(endpoint: Http, limits: Limits) -> Callable[[Fetch], Any]:
     from mcpwire.transports.oauth.fetch import Fetcher
 
-    return Fetcher(
-        Http(endpoint) if isinstance(endpoint, str) else endpoint, limits
-    ).fetch
+    return Fetcher(endpoint, limits).fetch
 
 
 def check_leeway(leeway: float) -> float:
@@ -133,46 +129,10 @@ class ApiKeys(OwnTokens):
         super().__init__(owners)
 
 
-T = TypeVar("T")
+logger = logging.getLogger("mcpwire.server.auth")
 
 MAX_CACHED_TOKENS: Final = 10_000
 """How many tokens are cached: roughly the number of concurrent users."""
-
-
-class TtlCache(Generic[T]):
-    """Values by token, each until its expiry; when full, the oldest is removed."""
-
-    def __init__(self, maximum: int = MAX_CACHED_TOKENS) -> None:
-        self._values: dict[bytes, tuple[T, float, float]] = {}
-        self._maximum = maximum
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, token: str, now: float) -> T | None:
-        """Return the value of a token; ``None``: not cached, or expired."""
-        entry = self._values.get(_digest(token))
-        # Before the beginning: the clock was set back.
-        return entry[0] if entry and entry[1] <= now < entry[2] else None
-
-    def put(self, token: str, value: T, begin: float, until: float) -> None:
-        """Store the value of a token."""
-        digest = _digest(token)
-        self._values.pop(digest, None)
-        if len(self._values) >= self._maximum:
-            del self._values[next(iter(self._values))]
-        self._values[digest] = value, begin, until
-
-    def clear(self) -> None:
-        """Remove all values."""
-        self._values.clear()
-
-
-def _digest(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
-logger = logging.getLogger("mcpwire.server.auth")
 
 _KEYS: Final = "the keys of the issuer"
 _METADATA: Final = "the metadata of the issuer"
@@ -251,18 +211,21 @@ class IssuerKeys:
     def __init__(
         self,
         issuer: str,
-        endpoint: Http | None,
+        jwks_uri: str | Http | None,
         *,
         limits: Limits = DEFAULT_LIMITS,
         fetch: Callable[[Fetch], Any] | None = None,
     ) -> None:
         self.generation = 0
         self._issuer = issuer
-        self._endpoint = endpoint
-        self._url = None if endpoint is None else endpoint.parsed.unmasked
+        self._url: str | None = None
+        if jwks_uri is None:
+            endpoint = check_endpoint(issuer, "the issuer")
+        else:
+            endpoint = check_endpoint(jwks_uri, "the keys")
+            self._url = endpoint.parsed.unmasked
         self._found_url: str | None = None  # from the metadata
-        self._limits = limits
-        self._fetch = fetch
+        self._fetch = fetch or _fetch_from(endpoint, limits)
         self._keys: tuple[VerificationKey, ...] = ()
         self._published: Any = None
         self._fetched_at = self._tried_at = -inf
@@ -362,12 +325,7 @@ class IssuerKeys:
         raise failure or DiscoveryError(f"{_METADATA} was not found")
 
     async def _fetch_json(self, url: str, noun: str, now: float) -> Mapping[str, Any]:
-        fetch = self._fetch
-        if fetch is None:
-            fetch = self._fetch = _fetch_from(
-                self._endpoint or self._issuer, self._limits
-            )
-        response = await fetch(Fetch(noun, url))
+        response = await self._fetch(Fetch(noun, url))
         check_available(response, noun, now)
         if response.status != 200:
             raise DiscoveryError(f"{noun}: HTTP {response.status}")
@@ -432,16 +390,12 @@ class JwtVerifier:
             self._keys = FixedKeys(read_keys(jwks))
         elif key is not None:
             self._keys = FixedKeys([_read_key(key)])
-        elif jwks_uri is not None:
-            endpoint = check_endpoint(jwks_uri, "the keys")
-            self._keys = IssuerKeys(issuer, endpoint, limits=limits)
         else:
-            check_endpoint(issuer, "the issuer")
-            self._keys = IssuerKeys(issuer, None, limits=limits)
+            self._keys = IssuerKeys(issuer, jwks_uri, limits=limits)
         self._audience = None if audience is None else read_audience(audience)
         self._leeway = check_leeway(leeway)
         self._clock = clock
-        self._recent: TtlCache[Principal] = TtlCache()
+        self._recent: TtlCache[Principal] = TtlCache(MAX_CACHED_TOKENS)
         self._generation = 0
 
     def __repr__(self) -> str:
@@ -464,7 +418,7 @@ class JwtVerifier:
             return cached
         try:
             principal = await self._read(token, now)
-        except (RejectedToken, ClaimsError) as error:
+        except RejectedToken as error:
             raise InvalidToken(str(error)) from None
         until = (principal.expires_at or now) + self._leeway
         self._recent.put(token, principal, now, min(until, now + SIGNATURE_CACHE_S))
@@ -494,13 +448,13 @@ class JwtVerifier:
     def _check_claims(self, claims: Mapping[str, Any], now: float) -> Principal:
         principal = Principal(**read_claims(claims))
         if principal.issuer != self.issuer:
-            raise ClaimsError("it is of another issuer")
+            raise RejectedToken("it is of another issuer")
         if principal.expires_at is None:
-            raise ClaimsError("it has no expiry time")
+            raise RejectedToken("it has no expiry time")
         if not principal.audience:
-            raise ClaimsError("it has no audience")
+            raise RejectedToken("it has no audience")
         if self._audience is not None and not principal.audience & self._audience:
-            raise ClaimsError("its audience is another server")
+            raise RejectedToken("its audience is another server")
         check_times(claims, now=now, leeway=self._leeway)
         return principal
 
@@ -599,8 +553,8 @@ class IntrospectionVerifier:
         self._waiting: WeakKeyDictionary[Any, dict[str, asyncio.Task[Any]]] = (
             WeakKeyDictionary()
         )
-        self._accepted: TtlCache[Principal] = TtlCache()
-        self._refused: TtlCache[str] = TtlCache()
+        self._accepted: TtlCache[Principal] = TtlCache(MAX_CACHED_TOKENS)
+        self._refused: TtlCache[str] = TtlCache(MAX_CACHED_TOKENS)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at '{self._endpoint.parsed}'>"
@@ -621,7 +575,7 @@ class IntrospectionVerifier:
             claims = await self._introspect(token, now)
             try:
                 principal = self._check_claims(claims, now)
-            except ClaimsError as error:
+            except RejectedToken as error:
                 reason = str(error)
                 self._refused.put(token, reason, now, now + self._remember_no)
             else:
@@ -692,9 +646,9 @@ class IntrospectionVerifier:
     def _check_claims(self, claims: Mapping[str, Any], now: float) -> Principal:
         # RFC 7662, 2.2: a boolean true, no similar value.
         if claims.get("active") is not True:
-            raise ClaimsError("its issuer reports it as not active")
+            raise RejectedToken("its issuer reports it as not active")
         members = read_claims(claims)
         if members["issuer"] not in {None, self.issuer}:
-            raise ClaimsError("it is of another issuer")
+            raise RejectedToken("it is of another issuer")
         check_times(claims, now=now, leeway=self._leeway)
         return Principal(**members | {"issuer": self.issuer})

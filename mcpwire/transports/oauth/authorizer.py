@@ -351,14 +351,9 @@ class Attempt:
     def __init__(self) -> None:
         self.tries = 0
         self.step_ups = 0
-        self.has_refreshed = self.has_logged_in = False
+        self.sources: set[str] = set()  # the ways in which its tokens were obtained
         self.nonce: str | None = None  # the nonce that the server required last
         self.required: frozenset[str] | None = None  # the scopes it required last
-
-    def record_source(self, source: str) -> None:
-        """Record how the next token was obtained."""
-        self.has_refreshed = self.has_refreshed or source == "refreshed"
-        self.has_logged_in = self.has_logged_in or source == "logged-in"
 
 
 class AuthSession:
@@ -478,7 +473,7 @@ class AuthSession:
             if denial.error == "use_dpop_nonce" and self._nonce != attempt.nonce:
                 attempt.nonce = self._nonce
                 return self.token_request(denial=denial)  # same token, another proof
-            if attempt.has_logged_in:
+            if "logged-in" in attempt.sources:
                 if credential is not self._last_refused:  # count once for all requests
                     self._last_refused = credential
                     self._futile_logins += 1
@@ -486,7 +481,7 @@ class AuthSession:
             return self.token_request(
                 refused_token=used,
                 denial=denial,
-                must_log_in=attempt.has_refreshed,
+                must_log_in="refreshed" in attempt.sources,
                 is_unattended=self._futile_logins >= MAX_FUTILE_LOGINS,
             )
         token_request = self.token_request(refused_token=used, denial=denial)

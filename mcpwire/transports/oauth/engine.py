@@ -98,7 +98,7 @@ class AuthEngine:
             )
             attempt = filtered.attempt
             assert attempt is not None, "a token request without a denial"
-            attempt.record_source(credential.source)
+            attempt.sources.add(credential.source)
 
     async def _wait_for_token(
         self,

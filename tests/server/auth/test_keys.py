@@ -9,7 +9,7 @@ from resources import ISSUER, NOW
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError
 from mcpwire.errors import AuthError
 from mcpwire.server.auth import InvalidToken, JwtVerifier
-from mcpwire.server.auth.verifiers import FixedKeys, IssuerKeys, check_endpoint
+from mcpwire.server.auth.verifiers import FixedKeys, IssuerKeys
 
 JWKS_URL = "https://keys.example/jwks"
 OAUTH = ISSUER + "/.well-known/oauth-authorization-server"
@@ -28,8 +28,7 @@ class JwtSetup:
         self.site = Website(pages)
         self.now = NOW
         self.verifier = JwtVerifier(ISSUER, jwks_uri=JWKS_URL, clock=lambda: self.now)
-        where = None if place is None else check_endpoint(place, "the keys")
-        self.keys = IssuerKeys(ISSUER, where, fetch=self.site)
+        self.keys = IssuerKeys(ISSUER, place, fetch=self.site)
         self.verifier._keys = self.keys
 
     def verify(self, kid="a", key=EC, **members):

@@ -16,7 +16,7 @@ from resources import (
 )
 
 from mcpwire.auth.jwt import Prover, generate_proof_key
-from mcpwire.auth.resource_server import PROOF_ALGORITHMS, ReplayCache
+from mcpwire.auth.resource_server import PROOF_ALGORITHMS
 from mcpwire.server.auth import AuthenticationRefused
 
 TOKEN = "the-token"
@@ -190,27 +190,13 @@ def test_dpop_support_is_in_metadata_and_challenge(dpop, schemes, required):
     assert denial.resource_metadata == KNOWN
 
 
-# Replays...
-
-
 def test_proof_ids_are_separate_per_key():
-    replays = ReplayCache()
-    assert replays.record("a", "ann", now=0, until=10)
-    assert replays.record("a", "bob", now=0, until=10)
-    assert not replays.record("a", "ann", now=9, until=10)
-    assert replays.record("a", "ann", now=10, until=20)
-
-
-def test_replay_cache_is_bounded():
-    replays = ReplayCache(10)
-    for number in range(100):
-        assert replays.record(str(number), "ann", now=0, until=10)
-    assert len(replays) <= 10
-    assert not replays.record("99", "ann", now=0, until=10)
-
-
-def test_expired_proofs_leave_the_replay_cache():
-    replays = ReplayCache()
-    for number in range(100):
-        replays.record(str(number), "ann", now=number, until=number + 5)
-    assert len(replays) <= 7
+    keys = {"one": EC, "two": OTHER_EC}
+    verdicts = {
+        name: principal(claims={"cnf": {"jkt": key.thumbprint()}})
+        for name, key in keys.items()
+    }
+    server = resource(Verdicts(verdicts), dpop=True)
+    for name, key in keys.items():
+        made = proof(key, ath=encoded(hashlib.sha256(name.encode()).digest()))
+        assert ask(server, authorization=f"DPoP {name}", dpop=made).subject == "ann"

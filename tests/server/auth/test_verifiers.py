@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from mcpwire.auth.resource_server import TtlCache
 from mcpwire.server.auth import ApiKeys, InvalidToken, Principal, StaticTokens
-from mcpwire.server.auth.verifiers import TtlCache
 
 SECRET = "hush-hush"
 
@@ -65,5 +65,7 @@ def test_ttl_cache_evicts_expired_and_oldest_entries():
     cache.put("a", 3, 0, until=20)
     cache.put("c", 4, 0, until=20)
     assert [cache.get(name, 0) for name in "abc"] == [3, None, 4]
+    cache.put("d", 5, 20, until=30)
+    assert len(cache) == 1  # the expired ones are removed
     cache.clear()
     assert len(cache) == 0
