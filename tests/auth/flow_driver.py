@@ -3,7 +3,7 @@
 ::
 
     world = World()                        # nothing stored, a well-known server
-    obtained = world.run(obtain(OAuth(), WANTED))
+    obtained = world.obtain(OAuth())
     world.urls                             # the URL of each request
 
 Several operations can share one store: each is an `Actor`, whose `step()` performs its
@@ -20,7 +20,7 @@ import attrs
 
 from mcpwire.auth import steps
 from mcpwire.auth.discovery import Denial
-from mcpwire.auth.flow import TokenRequest
+from mcpwire.auth.flow import TokenRequest, finish_pending, log_in, obtain_token
 from mcpwire.auth.records import (
     Identity,
     Record,
@@ -142,6 +142,9 @@ def wants_more(*scopes):
     return denied(403, error="insufficient_scope", scopes=scopes or None)
 
 
+STEP_UP = {"denial": wants_more("b"), "refused_token": "access-1"}
+
+
 def wanted_token(**reasons):
     """Return a request for a token, with its reasons."""
     return TokenRequest(SERVER, **reasons)
@@ -259,6 +262,18 @@ class World:
         while not actor.is_over:
             actor.step()
         return actor.result()
+
+    def obtain(self, grant, **reasons):
+        """Obtain a token."""
+        return self.run(obtain_token(grant, wanted_token(**reasons)))
+
+    def log_in(self, grant, **reasons):
+        """Log a user in."""
+        return self.run(log_in(grant, wanted_token(**reasons)))
+
+    def finish(self, grant, params):
+        """Finish a pending login with the parameters of its response."""
+        return self.run(finish_pending(grant, wanted_token(), params))
 
 
 class Actor:

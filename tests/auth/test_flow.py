@@ -8,6 +8,7 @@ from flow_driver import (
     ISSUER,
     NOW,
     RESOURCE,
+    STEP_UP,
     Actor,
     World,
     denied,
@@ -73,7 +74,7 @@ UNLIMITED = attrs.evolve(EXPIRED, expires_at=None)
 @pytest.mark.parametrize("used", [None, "another"])
 def test_a_valid_stored_token_is_used_without_requests(kept, used):
     world = World(stored(tokens=kept))
-    obtained = world.run(obtain_token(OAUTH, wanted_token(refused_token=used)))
+    obtained = world.obtain(OAUTH, refused_token=used)
     assert obtained == TokenResult(stored(tokens=kept), "stored")
     assert world.kinds == ["Load", "ReadClock"]
 
@@ -91,7 +92,7 @@ def test_a_valid_stored_token_is_used_without_requests(kept, used):
 )
 def test_an_expired_or_refused_token_is_refreshed(kept, used):
     world = world_with(tokens(), record=stored(tokens=kept))
-    obtained = world.run(obtain_token(OAUTH, wanted_token(refused_token=used)))
+    obtained = world.obtain(OAUTH, refused_token=used)
     fresh = Tokens("access-2", "Bearer", NOW + 3600, "refresh-2", ("a",))
     assert obtained == TokenResult(stored(tokens=fresh), "refreshed")
     assert world.record == obtained.record
@@ -101,7 +102,7 @@ def test_an_expired_or_refused_token_is_refreshed(kept, used):
 @pytest.mark.rule("FLOW-02")
 def test_a_refresh_is_one_request_under_a_lease():
     world = world_with(tokens())
-    world.run(obtain_token(OAUTH, wanted_token()))
+    world.obtain(OAUTH)
     assert world.token_forms() == [
         {
             "grant_type": "refresh_token",
@@ -120,7 +121,7 @@ def test_a_refresh_is_one_request_under_a_lease():
 @pytest.mark.pain("P32")
 def test_members_missing_in_a_refresh_are_kept():
     world = world_with(tokens(refresh=None))
-    record = world.run(obtain_token(OAUTH, wanted_token())).record
+    record = world.obtain(OAUTH).record
     assert record.tokens.refresh_token == "refresh-1"
     assert record.tokens.scopes == ("a",)
 
@@ -136,7 +137,7 @@ NO_USE = {
 @pytest.mark.parametrize("record", NO_USE.values(), ids=NO_USE)
 def test_a_login_follows_without_a_refresh_token(record):
     world = World(record)
-    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
+    obtained = world.obtain(OAUTH, **AGAIN)
     assert obtained.source == "logged-in"
     assert world.record == obtained.record
     assert [form["grant_type"] for form in world.token_forms()] == [
@@ -147,7 +148,7 @@ def test_a_login_follows_without_a_refresh_token(record):
 @pytest.mark.parametrize("kept", [GOOD, EXPIRED])
 def test_a_token_of_another_client_is_not_used(kept):
     world = World(stored(tokens=kept))
-    obtained = world.run(obtain_token(OAuth(client_id="given-1"), wanted_token()))
+    obtained = world.obtain(OAuth(client_id="given-1"))
     assert obtained.record.identity.client_id == "given-1"
     assert obtained.source == "logged-in"
 
@@ -155,7 +156,7 @@ def test_a_token_of_another_client_is_not_used(kept):
 def test_the_stored_client_is_used_without_client_id():
     record = stored(identity=GIVEN)
     world = world_with(tokens(), record=record)
-    assert world.run(obtain_token(OAUTH, wanted_token())).record.identity == GIVEN
+    assert world.obtain(OAUTH).record.identity == GIVEN
     assert "stored-secret" not in str(world.token_forms())  # it is in the header
     assert world.of(Fetch)[0].headers
 
@@ -165,7 +166,7 @@ def test_the_stored_client_is_used_without_client_id():
 def test_a_changed_client_secret_is_sent(issuer):
     world = world_with(tokens(), record=stored(identity=GIVEN))
     grant = OAuth(client_id="given-1", client_secret="newer", issuer=issuer)
-    assert world.run(obtain_token(grant, wanted_token())).source == "refreshed"
+    assert world.obtain(grant).source == "refreshed"
     [(name, value)] = world.of(Fetch)[0].headers
     assert name == "authorization"
     assert value == "Basic Z2l2ZW4tMTpuZXdlcg=="
@@ -192,7 +193,7 @@ def test_the_accepted_auth_method_is_stored_until_it_is_refused():
     posted = attrs.evolve(GIVEN, auth_method="client_secret_post")
     unlisted = metadata(token_endpoint_auth_methods_supported=None)
     world = world_with(not_so, short, record=stored(identity=posted, metadata=unlisted))
-    assert world.run(obtain_token(OAUTH, wanted_token())).source == "refreshed"
+    assert world.obtain(OAUTH).source == "refreshed"
     assert world.record.identity.auth_method == "client_secret_basic"
 
 
@@ -204,7 +205,7 @@ def test_the_accepted_auth_method_is_stored_until_it_is_refused():
 @pytest.mark.fault("F38")
 def test_invalid_grant_deletes_the_tokens_before_a_login():
     world = world_with(refused("invalid_grant"), tokens("access-3"))
-    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
+    obtained = world.obtain(OAUTH, **AGAIN)
     assert obtained.source == "logged-in"
     assert obtained.record.tokens.access_token == "access-3"
     assert obtained.record.identity == registered()
@@ -231,7 +232,7 @@ KEPT = {
 def test_other_refresh_errors_keep_the_tokens(answer, error):
     world = world_with(answer)
     with pytest.raises(error) as caught:
-        world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
+        world.obtain(OAUTH, **AGAIN)
     assert world.record == stored()
     assert not world.of(Save)
     assert not world.of(AuthorizeUser)
@@ -252,7 +253,7 @@ def test_a_forgotten_client_registers_again_before_a_login(answer):
     world = world_with(answer, tokens("access-3"))
     before = []
     world.on[AuthorizeUser] = lambda step: before.append(world.record)
-    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
+    obtained = world.obtain(OAUTH, **AGAIN)
     assert obtained.source == "logged-in"
     assert obtained.record.identity == newly_registered("new-client-1")
     assert [form["client_id"] for form in world.token_forms()] == [
@@ -271,10 +272,10 @@ def test_an_aborted_login_keeps_its_new_registration():
     world.back = ConsentDenied("no", error="access_denied")
     for _ in range(2):
         with pytest.raises(ConsentDenied):
-            world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
+            world.obtain(OAUTH, **AGAIN)
         assert world.record.tokens == EXPIRED
     world.back = {"code": "code-1"}
-    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
+    obtained = world.obtain(OAUTH, **AGAIN)
     assert obtained.record.identity == newly_registered("new-client-1")
     assert world.urls.count(f"{ISSUER}/register") == 1
 
@@ -283,8 +284,8 @@ def test_old_tokens_stay_usable_after_a_wrong_invalid_client():
     world = world_with(refused("invalid_client", 401), tokens())
     world.back = ConsentDenied("no", error="access_denied")
     with pytest.raises(ConsentDenied):
-        world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
-    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
+        world.obtain(OAUTH, **AGAIN)
+    obtained = world.obtain(OAUTH, **AGAIN)
     assert obtained.source == "refreshed"
     assert [form["client_id"] for form in world.token_forms()] == ["client-1"] * 2
     assert obtained.record.registered == newly_registered("new-client-1")
@@ -294,7 +295,7 @@ def test_old_tokens_stay_usable_after_a_wrong_invalid_client():
 def test_a_refused_configured_client_raises(status):
     world = world_with(refused("invalid_client", status), record=stored(identity=GIVEN))
     with pytest.raises(TokenError) as caught:
-        world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
+        world.obtain(OAUTH, **AGAIN)
     assert caught.value.error == "invalid_client"
     assert world.record == stored(identity=GIVEN)
 
@@ -313,7 +314,7 @@ def test_an_impossible_refresh_leads_to_a_login(answer):
     world = world_with(answer, tokens("access-3"), record=stored(identity=GIVEN))
     before = []
     world.on[AuthorizeUser] = lambda step: before.append(world.record)
-    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN)))
+    obtained = world.obtain(OAUTH, **AGAIN)
     assert obtained.source == "logged-in"
     assert before == [stored(identity=GIVEN)]
     assert obtained.record.identity == GIVEN
@@ -321,7 +322,7 @@ def test_an_impossible_refresh_leads_to_a_login(answer):
 
 def test_must_log_in_skips_the_refresh():
     world = world_with(tokens("access-3"), record=stored(tokens=GOOD))
-    obtained = world.run(obtain_token(OAUTH, wanted_token(**AGAIN, must_log_in=True)))
+    obtained = world.obtain(OAUTH, **AGAIN, must_log_in=True)
     assert obtained.source == "logged-in"
     assert [form["grant_type"] for form in world.token_forms()] == [
         "authorization_code"
@@ -339,7 +340,7 @@ REASONS = {
 def test_an_unattended_request_raises_without_fetching(record, reasons):
     world = World(record)
     with pytest.raises(AuthRequired) as caught:
-        world.run(obtain_token(OAUTH, wanted_token(**reasons, is_unattended=True)))
+        world.obtain(OAUTH, **reasons, is_unattended=True)
     assert caught.value.url is None
     assert world.urls == []
 
@@ -382,7 +383,7 @@ def test_a_dead_lease_holder_blocks_only_for_the_lease():
         dead.step()
     dead.die()
     world.answers[TOKEN] = [tokens("access-3")]
-    obtained = world.run(obtain_token(OAUTH, wanted_token()))
+    obtained = world.obtain(OAUTH)
     assert obtained.record.tokens.access_token == "access-3"
     assert LEASE_S <= world.now - NOW <= LEASE_S + 2 * POLL_INTERVAL_S
 
@@ -394,7 +395,7 @@ def test_waiting_for_a_lease_is_limited():
     )
     world.store.holder = "somebody"
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(obtain_token(OAUTH, wanted_token()))
+        world.obtain(OAUTH)
     assert world.now - NOW == pytest.approx(MAX_POLLS * POLL_INTERVAL_S)
     assert world.urls == []
 
@@ -422,7 +423,7 @@ def change_before(world, kind, *records):
 def test_a_lost_save_race_uses_the_stored_record(answer):
     world = world_with(answer)
     change_before(world, Save, LATER)
-    obtained = world.run(obtain_token(OAUTH, wanted_token()))
+    obtained = world.obtain(OAUTH)
     assert (obtained.record, obtained.source) == (LATER, "refreshed")
     assert world.record == LATER
 
@@ -433,7 +434,7 @@ def test_a_store_conflict_does_not_repeat_the_refresh():
     noted = stored(registered=registered("new-client-1"))
     world = world_with(tokens(), refused("invalid_grant"))
     change_before(world, Save, noted)
-    record = world.run(obtain_token(OAUTH, wanted_token())).record
+    record = world.obtain(OAUTH).record
     assert record.tokens.refresh_token == "refresh-2"
     assert record.registered == registered("new-client-1")
     assert world.record == record
@@ -443,7 +444,7 @@ def test_a_store_conflict_does_not_repeat_the_refresh():
 def test_a_concurrently_stored_refresh_token_is_tried():
     world = world_with(refused("invalid_grant"), tokens("access-3"))
     change_before(world, Save, OVER)
-    record = world.run(obtain_token(OAUTH, wanted_token())).record
+    record = world.obtain(OAUTH).record
     assert record.tokens.access_token == "access-3"
     sent = [form["refresh_token"] for form in world.token_forms()]
     assert sent == ["refresh-1", "over-r"]
@@ -483,7 +484,7 @@ def test_valid_tokens_under_the_lease_need_no_refresh():
 def test_the_later_login_replaces_the_stored_record():
     world = World()
     change_before(world, Save, LATER, LATER)
-    obtained = world.run(obtain_token(OAUTH, wanted_token()))
+    obtained = world.obtain(OAUTH)
     assert obtained.source == "logged-in"
     assert world.record == obtained.record
 
@@ -492,7 +493,7 @@ def test_new_tokens_that_cannot_be_stored_raise():
     world = World()
     change_before(world, Save, *[LATER] * 20)
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(obtain_token(OAUTH, wanted_token()))
+        world.obtain(OAUTH)
     assert world.record == LATER
 
 
@@ -539,7 +540,6 @@ def test_a_running_refresh_does_not_undo_a_logout():
     assert world.record is None
 
 
-MORE = {"denial": wants_more("b"), "refused_token": "access-1"}
 ALIKE = [
     ({}, {}, True),
     ({"refused_token": "a"}, {"refused_token": "a"}, True),
@@ -547,12 +547,12 @@ ALIKE = [
     ({"refused_token": "a"}, {"refused_token": "a", "denial": denied()}, True),
     ({"refused_token": "a"}, {"refused_token": "a", "must_log_in": True}, False),
     ({"refused_token": "a"}, {"refused_token": "a", "is_unattended": True}, False),
-    (MORE, MORE, True),
-    (MORE, MORE | {"refused_token": "another"}, True),
-    (MORE, MORE | {"denial": wants_more("c")}, False),
-    (MORE, {"refused_token": "access-1"}, False),
-    (MORE, {"refused_token": "access-1", "denial": denied(scopes=("b",))}, False),
-    (MORE, {"denial": denied(403)}, False),
+    (STEP_UP, STEP_UP, True),
+    (STEP_UP, STEP_UP | {"refused_token": "another"}, True),
+    (STEP_UP, STEP_UP | {"denial": wants_more("c")}, False),
+    (STEP_UP, {"refused_token": "access-1"}, False),
+    (STEP_UP, {"refused_token": "access-1", "denial": denied(scopes=("b",))}, False),
+    (STEP_UP, {"denial": denied(403)}, False),
 ]
 
 

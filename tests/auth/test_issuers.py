@@ -9,6 +9,7 @@ from flow_driver import (
     ISSUER,
     PRM,
     SERVER,
+    STEP_UP,
     World,
     denied,
     document,
@@ -17,7 +18,6 @@ from flow_driver import (
     server_document,
     stored,
     tokens,
-    wanted_token,
     wants_more,
     well_known,
 )
@@ -35,7 +35,6 @@ from mcpwire.auth.errors import (
     DiscoveryError,
     RegistrationError,
 )
-from mcpwire.auth.flow import log_in, obtain_token
 from mcpwire.auth.records import Identity
 from mcpwire.auth.steps import Answer, AuthorizeUser, CallFunction
 
@@ -144,7 +143,7 @@ def test_stored_secrets_are_sent_to_their_issuer_only(which, identity, reasons):
     world = World(record, hostile(which) | {f"{ISSUER}/token": NOT_THERE})
     reasons = {"refused_token": "access-1", "denial": denied()} | reasons
     try:
-        obtained = world.run(obtain_token(OAUTH, wanted_token(**reasons)))
+        obtained = world.obtain(OAUTH, **reasons)
     except AuthError:
         assert world.record == record
     else:
@@ -163,9 +162,7 @@ def test_configured_credentials_go_to_their_issuer_only(which, grant, has_stored
     record = stored(identity=identity, tokens=None) if has_stored else None
     world = World(record, hostile(which))
     with pytest.raises(DiscoveryError) as caught:
-        world.run(
-            obtain_token(grant, wanted_token(refused_token="access-1", denial=denied()))
-        )
+        world.obtain(grant, refused_token="access-1", denial=denied())
     assert_no_secret_sent(world)
     assert world.posted == []
     assert not world.of(CallFunction) + world.of(AuthorizeUser)
@@ -179,7 +176,7 @@ def test_unattended_grants_need_a_server_that_names_its_issuer(grant):
     world = World(None, hostile("names nobody and is none"))
     trusting = attrs.evolve(grant, issuer=DISCOVERED)
     with pytest.raises(DiscoveryError) as caught:
-        world.run(obtain_token(trusting, wanted_token()))
+        world.obtain(trusting)
     assert "issuer=" in str(caught.value)
     assert_no_secret_sent(world)
     assert not world.of(CallFunction)
@@ -189,7 +186,7 @@ def test_unattended_grants_need_a_server_that_names_its_issuer(grant):
 def test_a_client_secret_needs_a_server_that_names_its_issuer():
     world = World(None, hostile("names nobody and is none"))
     with pytest.raises(RegistrationError):
-        world.run(obtain_token(OAuth(**GIVEN, issuer=DISCOVERED), wanted_token()))
+        world.obtain(OAuth(**GIVEN, issuer=DISCOVERED))
     assert_no_secret_sent(world)
 
 
@@ -197,7 +194,7 @@ def test_a_client_secret_needs_a_server_that_names_its_issuer():
 def test_a_configured_issuer_needs_no_metadata():
     world = World(None, hostile("names nobody and is none"))
     grant = attrs.evolve(CREDENTIALS, issuer=ORIGIN)
-    assert world.run(obtain_token(grant, wanted_token())).record.issuer == ORIGIN
+    assert world.obtain(grant).record.issuer == ORIGIN
     assert len(world.token_forms(ORIGIN)) == 1
 
 
@@ -207,7 +204,7 @@ def test_a_client_id_is_not_used_with_another_issuer():
     record = stored(identity=Identity("given-1", issuer=ISSUER), tokens=None)
     world = World(record, hostile("names another"))
     with pytest.raises(RegistrationError) as caught:
-        world.run(obtain_token(OAuth(client_id="given-1"), wanted_token()))
+        world.obtain(OAuth(client_id="given-1"))
     assert ISSUER in str(caught.value)
     assert EVIL in str(caught.value)
     assert world.record == record
@@ -219,7 +216,7 @@ def test_a_client_id_is_used_with_a_configured_other_issuer():
     record = stored(identity=Identity("given-1", issuer=ISSUER), tokens=None)
     world = World(record, hostile("names another"))
     grant = OAuth(client_id="given-1", issuer=EVIL)
-    assert world.run(obtain_token(grant, wanted_token())).record.issuer == EVIL
+    assert world.obtain(grant).record.issuer == EVIL
 
 
 @pytest.mark.rule("REG-11")
@@ -228,11 +225,11 @@ def test_a_failed_login_does_not_bind_a_client_to_an_issuer():
     world.back = ConsentDenied("no", error="access_denied")
     grant = OAuth(client_id="given-1")
     with pytest.raises(ConsentDenied):
-        world.run(obtain_token(grant, wanted_token()))
+        world.obtain(grant)
     assert world.record is None
     world.answers[PRM] = resource_document(ISSUER)
     world.back = {"code": "code-1"}
-    assert world.run(obtain_token(grant, wanted_token())).record.issuer == ISSUER
+    assert world.obtain(grant).record.issuer == ISSUER
 
 
 @pytest.mark.system("U49")
@@ -243,8 +240,7 @@ def test_a_changed_issuer_leads_to_a_new_registration(kept):
     world = World(record, hostile("names another"))
     before = []
     world.on[AuthorizeUser] = lambda step: before.append(world.record)
-    reasons = {"denial": wants_more("b"), "refused_token": "access-1"}
-    fresh = world.run(obtain_token(OAUTH, wanted_token(**reasons))).record
+    fresh = world.obtain(OAUTH, **STEP_UP).record
     assert (fresh.issuer, fresh.identity.client_id) == (EVIL, "at-evil")
     assert fresh.asked_scopes == ("b",)  # the other scopes belong to the old issuer
     if kept is not None:
@@ -258,10 +254,10 @@ def test_a_denied_login_at_another_issuer_keeps_the_tokens():
     world = World(stored(tokens=GOOD), hostile("names another"))
     world.back = ConsentDenied("no", error="access_denied")
     with pytest.raises(ConsentDenied):
-        world.run(log_in(OAUTH, wanted_token()))
+        world.log_in(OAUTH)
     assert world.record.tokens == GOOD
     assert world.record.identity == registered()
     world.answers[PRM] = resource_document(ISSUER)
     world.back = {"code": "code-1"}
-    world.run(log_in(OAUTH, wanted_token(denial=wants_more("b"))))
+    world.log_in(OAUTH, denial=wants_more("b"))
     assert world.token_forms()[-1]["client_id"] == "client-1"

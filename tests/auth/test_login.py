@@ -13,6 +13,7 @@ from flow_driver import (
     PRM,
     REDIRECT,
     RESOURCE,
+    STEP_UP,
     Actor,
     World,
     denied,
@@ -45,7 +46,6 @@ from mcpwire.auth.flow import (
     MAX_SAVES,
     PENDING_LOGIN_S,
     code_challenge,
-    finish_pending,
     log_in,
     obtain_token,
 )
@@ -75,7 +75,7 @@ DENIED = ConsentDenied("no", error="access_denied")
 @pytest.mark.rule("FLOW-01", "FLOW-02", "REG-15")
 def test_a_first_login_registers_and_stores_the_record():
     world = World()
-    obtained = world.run(obtain_token(OAUTH, wanted_token(denial=denied())))
+    obtained = world.obtain(OAUTH, denial=denied())
     record = Record(
         RESOURCE,
         metadata(),
@@ -90,7 +90,7 @@ def test_a_first_login_registers_and_stores_the_record():
 @pytest.mark.rule("FLOW-01", "FLOW-02")
 def test_a_login_sends_challenge_and_verifier():
     world = World()
-    world.run(obtain_token(OAUTH, wanted_token(denial=denied(scopes=("a", "b")))))
+    world.obtain(OAUTH, denial=denied(scopes=("a", "b")))
     [step] = world.of(AuthorizeUser)
     [form] = world.token_forms()
     query = query_of(step.url)
@@ -116,7 +116,7 @@ def test_missing_pkce_support_is_refused_before_registration():
         code_challenge_methods_supported=None
     )
     with pytest.raises(DiscoveryError):
-        world.run(obtain_token(OAUTH, wanted_token()))
+        world.obtain(OAUTH)
     assert world.urls == [PRM, well_known(ISSUER)]
 
 
@@ -138,11 +138,7 @@ def test_a_failed_login_keeps_the_stored_tokens(back, error):
     world = World(stored(tokens=GOOD))
     world.back = back
     with pytest.raises(error):
-        world.run(
-            obtain_token(
-                OAUTH, wanted_token(denial=wants_more("b"), refused_token="access-1")
-            )
-        )
+        world.obtain(OAUTH, **STEP_UP)
     assert world.record == stored(tokens=GOOD)
     assert world.token_forms() == []
 
@@ -154,12 +150,12 @@ def test_a_registration_is_stored_before_the_browser_opens(gives_up):
     world = World()
     world.back = gives_up
     with pytest.raises(ConsentDenied):
-        world.run(obtain_token(OAUTH, wanted_token()))
+        world.obtain(OAUTH)
     assert world.record == Record(
         RESOURCE, metadata(), newly_registered("new-client-1")
     )
     world.back = {"code": "code-1"}
-    obtained = world.run(obtain_token(OAUTH, wanted_token()))
+    obtained = world.obtain(OAUTH)
     assert obtained.record.identity == newly_registered("new-client-1")
     assert world.urls.count(REGISTER) == 1
 
@@ -183,7 +179,7 @@ def test_an_aborted_login_without_tokens_keeps_its_new_registration(status, memb
     world.back = DENIED
     for _ in range(3):
         with pytest.raises(ConsentDenied):
-            world.run(obtain_token(OAuth(scopes="a b"), wanted_token()))
+            world.obtain(OAuth(scopes="a b"))
     assert world.urls.count(REGISTER) == 1
     assert world.record.identity.client_id == "new-client-1"
 
@@ -199,7 +195,7 @@ def test_first_logins_begun_at_the_same_time_have_one_url(before):
                 actor.step()
     [url] = {actor.error.url for actor in begun}
     response = {"state": query_of(url)["state"], "code": "code-1"}
-    record = world.run(finish_pending(grant, wanted_token(), response))
+    record = world.finish(grant, response)
     assert record.identity.client_id == query_of(url)["client_id"]
     assert world.record == record
 
@@ -217,7 +213,7 @@ NARROW = {
 def test_invalid_scope_leads_to_a_new_registration_next_time(before):
     world = World(before)
     world.back = {"error": "invalid_scope"}
-    request = wanted_token(denial=wants_more("b"), refused_token="access-1")
+    request = wanted_token(**STEP_UP)
     with pytest.raises(ConsentDenied, match="invalid_scope"):
         world.run(log_in(OAUTH, request))
     assert world.urls.count(REGISTER) == (before is None)  # not during this login
@@ -241,11 +237,7 @@ def test_invalid_scope_keeps_a_concurrently_stored_record(theirs):
     world.back = {"error": "invalid_scope"}
     world.on[AuthorizeUser] = lambda step: world.store.put(theirs)
     with pytest.raises(ConsentDenied, match="invalid_scope"):
-        world.run(
-            log_in(
-                OAUTH, wanted_token(denial=wants_more("b"), refused_token="access-1")
-            )
-        )
+        world.log_in(OAUTH, **STEP_UP)
     assert world.record == theirs
 
 
@@ -253,7 +245,7 @@ def test_invalid_scope_keeps_a_configured_client():
     world = World()
     world.back = {"error": "invalid_scope"}
     with pytest.raises(ConsentDenied, match="invalid_scope"):
-        world.run(log_in(OAuth(client_id="given", issuer=ISSUER), wanted_token()))
+        world.log_in(OAuth(client_id="given", issuer=ISSUER))
     assert world.of(Save) == []
 
 
@@ -263,7 +255,7 @@ def test_a_registration_is_added_to_a_concurrent_record():
     other = stored(tokens=GOOD, identity=registered("theirs"))
     world.on[Save] = lambda step: world.on.pop(Save) and world.store.put(other)
     with pytest.raises(ConsentDenied):
-        world.run(log_in(OAUTH, wanted_token()))
+        world.log_in(OAUTH)
     assert world.record == attrs.evolve(
         other, registered=newly_registered("new-client-1")
     )
@@ -273,7 +265,7 @@ def test_a_login_continues_with_an_unstored_registration():
     world = World()
     world.on[AuthorizeUser] = lambda step: world.on.pop(Save)
     world.on[Save] = lambda step: world.store.put(None)
-    assert world.run(log_in(OAUTH, wanted_token())) == world.record
+    assert world.log_in(OAUTH) == world.record
     assert (
         len(world.of(Save)) == MAX_SAVES + 2
     )  # and both saves of the tokens, as the first one failed, too
@@ -285,11 +277,7 @@ def test_another_port_registers_again_and_keeps_the_tokens():
     world.port = 5005
     world.back = DENIED
     with pytest.raises(ConsentDenied):
-        world.run(
-            obtain_token(
-                OAUTH, wanted_token(denial=wants_more("b"), refused_token="access-1")
-            )
-        )
+        world.obtain(OAUTH, **STEP_UP)
     other = registered(
         "new-client-1", redirect_uri="http://127.0.0.1:5005/callback", scopes=("a", "b")
     )
@@ -316,7 +304,7 @@ def test_a_timed_out_login_drops_its_old_registration(record, left):
     world = World(record)
     world.back = TIMEOUT
     with pytest.raises(ConsentDenied):
-        world.run(log_in(OAUTH, wanted_token(denial=wants_more("b"))))
+        world.log_in(OAUTH, denial=wants_more("b"))
     assert world.record == left
     assert REGISTER not in world.urls
 
@@ -360,27 +348,21 @@ KNOWN = {
 @pytest.mark.parametrize("answer", KNOWN.values(), ids=KNOWN)
 def test_other_authorize_responses_keep_the_client(answer):
     world = World(stored(**NO_REFRESH), {AUTHORIZE: answer})
-    record = world.run(
-        obtain_token(OAUTH, wanted_token(refused_token="access-1"))
-    ).record
+    record = world.obtain(OAUTH, refused_token="access-1").record
     assert record.identity == registered()
     assert REGISTER not in world.urls
 
 
 def test_a_server_that_refuses_all_clients_keeps_the_client():
     world = World(stored(**NO_REFRESH), {AUTHORIZE: Answer(400, {}, b"")})
-    record = world.run(
-        obtain_token(OAUTH, wanted_token(refused_token="access-1"))
-    ).record
+    record = world.obtain(OAUTH, refused_token="access-1").record
     assert record.identity == registered()
 
 
 def test_a_failed_new_registration_keeps_the_client():
     unable = {AUTHORIZE: Answer(400, {}, b""), REGISTER: Answer(429, {}, b"")}
     world = World(stored(**NO_REFRESH), unable)
-    record = world.run(
-        obtain_token(OAUTH, wanted_token(refused_token="access-1"))
-    ).record
+    record = world.obtain(OAUTH, refused_token="access-1").record
     assert record.identity == registered()
 
 
@@ -389,9 +371,9 @@ def test_invalid_client_for_a_code_drops_the_registration():
     world = World(OLD)
     world.answers[TOKEN] = [refused("invalid_client", 401), tokens()]
     with pytest.raises(TokenError):
-        world.run(log_in(OAUTH, wanted_token()))
+        world.log_in(OAUTH)
     assert world.record is None
-    record = world.run(log_in(OAUTH, wanted_token()))
+    record = world.log_in(OAUTH)
     assert record.identity == newly_registered("new-client-1")
 
 
@@ -400,7 +382,7 @@ def test_a_concurrently_deleted_record_is_not_deleted_again():
     world.answers[TOKEN] = refused("invalid_client", 401)
     world.on[AuthorizeUser] = lambda step: world.store.put(None)
     with pytest.raises(TokenError):
-        world.run(log_in(OAUTH, wanted_token()))
+        world.log_in(OAUTH)
     assert not world.of(Delete)
 
 
@@ -408,7 +390,7 @@ def test_invalid_grant_for_a_code_keeps_the_registration():
     world = World(OLD)
     world.answers[TOKEN] = refused("invalid_grant")
     with pytest.raises(TokenError):
-        world.run(log_in(OAUTH, wanted_token()))
+        world.log_in(OAUTH)
     assert world.record == OLD
 
 
@@ -417,7 +399,7 @@ def test_a_refused_registration_raises_and_stores_no_record():
     world = World()
     world.answers[REGISTER] = refused("invalid_redirect_uri")
     with pytest.raises(RegistrationError):
-        world.run(obtain_token(OAUTH, wanted_token()))
+        world.obtain(OAUTH)
     assert not world.of(Save)
 
 
@@ -425,7 +407,7 @@ def test_a_503_during_a_login_keeps_the_registration():
     world = World(stored())
     world.answers[TOKEN] = [refused("invalid_grant"), Answer(503, {}, b"")]
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(obtain_token(OAUTH, wanted_token()))
+        world.obtain(OAUTH)
     assert world.record == OLD
 
 
@@ -446,7 +428,7 @@ def test_a_step_up_requests_old_and_new_scopes(asked, granted, more, chosen):
     had = attrs.evolve(GOOD, scopes=granted)
     world = World(stored(tokens=had, asked_scopes=asked))
     reasons = {"denial": wants_more(*more), "refused_token": "access-1"}
-    obtained = world.run(obtain_token(OAUTH, wanted_token(**reasons)))
+    obtained = world.obtain(OAUTH, **reasons)
     [step] = world.of(AuthorizeUser)
     assert step.scopes == chosen
     assert obtained.source == "logged-in"
@@ -457,21 +439,19 @@ def test_a_step_up_requests_old_and_new_scopes(asked, granted, more, chosen):
 def test_a_stored_token_with_the_scopes_is_used():
     wide = attrs.evolve(GOOD, access_token="wide", scopes=("a", "b", "c"))
     world = World(stored(tokens=wide))
-    reasons = {"denial": wants_more("b"), "refused_token": "access-1"}
-    assert world.run(obtain_token(OAUTH, wanted_token(**reasons))).source == "stored"
+    assert world.obtain(OAUTH, **STEP_UP).source == "stored"
 
 
 @pytest.mark.parametrize("scopes", [("a",), None])
 def test_a_stored_token_without_the_scopes_leads_to_a_login(scopes):
     other = attrs.evolve(GOOD, access_token="other", scopes=scopes)
     world = World(stored(tokens=other))
-    reasons = {"denial": wants_more("b"), "refused_token": "access-1"}
-    assert world.run(obtain_token(OAUTH, wanted_token(**reasons))).source == "logged-in"
+    assert world.obtain(OAUTH, **STEP_UP).source == "logged-in"
 
 
 def test_a_step_up_without_tokens_adds_to_the_asked_scopes():
     world = World(OLD)
-    world.run(log_in(OAUTH, wanted_token(denial=wants_more("b"))))
+    world.log_in(OAUTH, denial=wants_more("b"))
     assert world.of(AuthorizeUser)[0].scopes == ("a", "b")
 
 
@@ -482,7 +462,7 @@ def test_a_new_login_selects_the_initial_scopes():
     world.answers[well_known(ISSUER)] = server_document(
         scopes_supported=["x", "offline_access"]
     )
-    world.run(obtain_token(OAUTH, wanted_token(denial=denied())))
+    world.obtain(OAUTH, denial=denied())
     assert world.of(AuthorizeUser)[0].scopes == ("x", "y", "offline_access")
 
 
@@ -503,7 +483,7 @@ BACK = {
 def test_a_custom_redirect_uri_opens_no_listener(options, uri):
     world = World()
     with suppress(AuthRequired):
-        world.run(obtain_token(OAuth(**options), wanted_token()))
+        world.obtain(OAuth(**options))
     assert not world.of(Listen)
     assert world.of(Fetch)[2].document["redirect_uris"] == [uri]
 
@@ -522,7 +502,7 @@ PREFERRED = {
 @pytest.mark.parametrize(("record", "uri"), PREFERRED.values(), ids=PREFERRED)
 def test_the_registered_redirect_uri_is_preferred(record, uri):
     world = World(record)
-    world.run(log_in(OAUTH, wanted_token()))
+    world.log_in(OAUTH)
     assert world.of(Listen) == [Listen(uri)]
 
 
@@ -553,9 +533,7 @@ def test_dpop_is_used_when_requested_and_supported(
     world.answers[PRM] = resource_document(**resource)
     world.answers[well_known(ISSUER)] = server_document(**server)
     world.answers[TOKEN] = tokens(token_type="DPoP" if is_bound else "Bearer")
-    record = world.run(
-        obtain_token(OAuth(**options), wanted_token(denial=denial))
-    ).record
+    record = world.obtain(OAuth(**options), denial=denial).record
     assert len(world.of(GenerateKey)) == is_bound
     assert (record.dpop_key is not None) == is_bound
     [request] = [step for step in world.of(Fetch) if step.form]
@@ -581,14 +559,14 @@ def answers(server=BINDS, token_type="DPoP"):
 
 def test_a_stored_dpop_key_is_reused():
     world = World(WITH_KEY, answers())
-    record = world.run(log_in(OAUTH, wanted_token(denial=wants_more("b"))))
+    record = world.log_in(OAUTH, denial=wants_more("b"))
     assert record.dpop_key == KEY
     assert not world.of(GenerateKey)
 
 
 def test_a_dpop_key_is_dropped_without_server_support():
     world = World(WITH_KEY, answers({}, "Bearer"))
-    record = world.run(log_in(OAUTH, wanted_token(denial=wants_more("b"))))
+    record = world.log_in(OAUTH, denial=wants_more("b"))
     assert record.dpop_key is None
     assert record.tokens.token_type == "Bearer"
 
@@ -602,7 +580,7 @@ def test_another_issuer_gets_a_new_dpop_key():
         f"{other}/register": world.answers[f"{ISSUER}/register"],
         f"{other}/token": tokens(token_type="DPoP"),
     }
-    record = world.run(log_in(OAuth(dpop=True), wanted_token()))
+    record = world.log_in(OAuth(dpop=True))
     assert record.dpop_key is not None
     assert record.dpop_key != KEY
     assert len(world.of(GenerateKey)) == 1
@@ -611,16 +589,14 @@ def test_another_issuer_gets_a_new_dpop_key():
 def test_an_unfinished_login_keeps_the_dpop_key():
     world = World(WITH_KEY, answers({}))
     with pytest.raises(AuthRequired):
-        world.run(
-            log_in(OAuth(interactive=False), wanted_token(denial=wants_more("b")))
-        )
+        world.log_in(OAuth(interactive=False), denial=wants_more("b"))
     assert (world.record.dpop_key, world.record.tokens) == (KEY, BOUND)
 
 
 def test_a_bearer_token_in_response_to_dpop_is_refused():
     world = World(None, answers(token_type="Bearer"))
     with pytest.raises(TokenError):
-        world.run(log_in(OAuth(dpop=True), wanted_token()))
+        world.log_in(OAuth(dpop=True))
     assert world.record.tokens is None
 
 
@@ -630,13 +606,11 @@ def test_a_pending_login_keeps_its_dpop_key():
     urls = []
     for _ in range(2):  # the key of the first one is used
         with pytest.raises(AuthRequired) as caught:
-            world.run(log_in(grant, wanted_token()))
+            world.log_in(grant)
         urls.append(caught.value.url)
     assert urls[0] == urls[1]
     state = urls[0].partition("state=")[2].partition("&")[0]
-    record = world.run(
-        finish_pending(grant, wanted_token(), {"state": state, "code": "c"})
-    )
+    record = world.finish(grant, {"state": state, "code": "c"})
     assert record.tokens.token_type == "DPoP"
     assert record.dpop_key is not None
 
@@ -651,7 +625,7 @@ LIVE = stored(tokens=GOOD, identity=ANYWHERE)
 def begin(world, grant=ALONE, **reasons):
     """Begin a login; return the error that has its URL."""
     with pytest.raises(AuthRequired) as caught:
-        world.run(obtain_token(grant, wanted_token(**reasons)))
+        world.obtain(grant, **reasons)
     return caught.value
 
 
@@ -686,7 +660,7 @@ def test_a_pending_login_that_others_keep_replacing_is_not_waited_for():
     world.on[SavePending] = write_again
     world.now += 3_600
     with pytest.raises(AuthTemporarilyUnavailable, match="keep changing"):
-        world.run(obtain_token(ALONE, wanted_token()))
+        world.obtain(ALONE)
 
 
 @pytest.mark.pain("P35")
@@ -707,18 +681,18 @@ def test_missing_scopes_raise_insufficient_scope(required, scopes, said):
 def test_a_pending_login_can_be_finished_elsewhere():
     world = World()
     error = begin(world)
-    record = world.run(finish_pending(OAuth(), wanted_token(), back(error)))
+    record = world.finish(OAuth(), back(error))
     assert record.tokens.access_token == "access-2"
     assert world.record == record
     assert world.store.pending is None
-    assert world.run(obtain_token(ALONE, wanted_token())).source == "stored"
+    assert world.obtain(ALONE).source == "stored"
 
 
 def test_finishing_a_pending_login_replaces_the_tokens():
     world = World(LIVE)
-    error = begin(world, denial=wants_more("b"), refused_token="access-1")
+    error = begin(world, **STEP_UP)
     assert world.record == LIVE
-    record = world.run(finish_pending(ALONE, wanted_token(), back(error)))
+    record = world.finish(ALONE, back(error))
     assert record.tokens.scopes == ("a", "b")
     assert world.record == record
 
@@ -738,10 +712,10 @@ def test_a_pending_login_expires_after_an_hour(passed, is_in_time):
     error = begin(world)
     world.now += passed
     if is_in_time:
-        assert world.run(finish_pending(ALONE, wanted_token(), back(error)))
+        assert world.finish(ALONE, back(error))
         return
     with pytest.raises(AuthRequired) as caught:
-        world.run(finish_pending(ALONE, wanted_token(), back(error)))
+        world.finish(ALONE, back(error))
     assert caught.value.url is None
     assert world.token_forms() == []
 
@@ -750,9 +724,9 @@ def test_a_pending_login_expires_after_an_hour(passed, is_in_time):
 def test_a_pending_login_cannot_be_finished_twice():
     world = World()
     error = begin(world)
-    world.run(finish_pending(ALONE, wanted_token(), back(error)))
+    world.finish(ALONE, back(error))
     with pytest.raises(AuthRequired):
-        world.run(finish_pending(ALONE, wanted_token(), back(error)))
+        world.finish(ALONE, back(error))
     assert len(world.token_forms()) == 1
 
 
@@ -764,10 +738,10 @@ def test_a_callback_with_another_state_keeps_the_pending_login(params):
     error = begin(world)
     for _ in range(3):
         with pytest.raises(ResponseRefused) as caught:
-            world.run(finish_pending(ALONE, wanted_token(), {"code": "evil"} | params))
+            world.finish(ALONE, {"code": "evil"} | params)
         assert caught.value.parameter == "state"
     assert world.token_forms() == []
-    assert world.run(finish_pending(ALONE, wanted_token(), back(error)))
+    assert world.finish(ALONE, back(error))
     assert [form["code"] for form in world.token_forms()] == ["code-1"]
 
 
@@ -785,9 +759,9 @@ def test_an_invalid_callback_consumes_the_pending_login(params, error):
     world = World()
     begun = begin(world)
     with pytest.raises(error):
-        world.run(finish_pending(ALONE, wanted_token(), back(begun, **params)))
+        world.finish(ALONE, back(begun, **params))
     with pytest.raises(AuthRequired):
-        world.run(finish_pending(ALONE, wanted_token(), back(begun)))
+        world.finish(ALONE, back(begun))
     assert world.token_forms() == []
 
 
@@ -800,7 +774,7 @@ def test_a_pending_login_needs_the_same_issuer_and_client(grant):
     world = World()
     begun = begin(world)
     with pytest.raises(ConsentDenied):
-        world.run(finish_pending(grant, wanted_token(), back(begun)))
+        world.finish(grant, back(begun))
     assert world.token_forms() == []
 
 
@@ -813,10 +787,10 @@ def test_a_pending_login_needs_the_same_issuer_and_client(grant):
 )
 def test_a_refused_code_keeps_the_stored_record(answer, error):
     world = World(LIVE)
-    begun = begin(world, denial=wants_more("b"), refused_token="access-1")
+    begun = begin(world, **STEP_UP)
     world.answers[TOKEN] = answer
     with pytest.raises(error):
-        world.run(finish_pending(ALONE, wanted_token(), back(begun)))
+        world.finish(ALONE, back(begun))
     assert world.record == LIVE
 
 
@@ -830,7 +804,7 @@ def test_a_second_request_returns_the_pending_login_url():
     second = begin(world)
     assert first.url == second.url
     assert [step.pending.begun_at for step in world.of(SavePending)] == [NOW]
-    assert world.run(finish_pending(ALONE, wanted_token(), back(first)))
+    assert world.finish(ALONE, back(first))
 
 
 def test_a_pending_login_can_be_finished_while_it_is_returned_again():
@@ -840,7 +814,7 @@ def test_a_pending_login_can_be_finished_while_it_is_returned_again():
     seen = len(world.of(LoadPending))
     while len(world.of(LoadPending)) == seen:
         again.step()
-    assert world.run(finish_pending(ALONE, wanted_token(), back(first)))
+    assert world.finish(ALONE, back(first))
     while not again.is_over:
         again.step()
     assert again.error.url == first.url
@@ -862,7 +836,7 @@ def test_logins_that_begin_at_the_same_time_have_one_url():
         while not actor.is_over:
             actor.step()
     assert len({actor.error.url for actor in actors}) == 1
-    assert world.run(finish_pending(ALONE, wanted_token(), back(actors[0].error)))
+    assert world.finish(ALONE, back(actors[0].error))
 
 
 OTHERS = {"it would end soon": {}, "other scopes": {"denial": denied(scopes=("b",))}}
@@ -876,14 +850,14 @@ def test_a_new_login_replaces_an_old_or_different_one(reasons):
     second = begin(world, **reasons)
     assert query_of(first.url)["state"] != query_of(second.url)["state"]
     with pytest.raises(ResponseRefused):
-        world.run(finish_pending(ALONE, wanted_token(), back(first)))
-    assert world.run(finish_pending(ALONE, wanted_token(), back(second)))
+        world.finish(ALONE, back(first))
+    assert world.finish(ALONE, back(second))
 
 
 def test_an_interactive_login_ignores_a_pending_one():
     world = World()
     first = begin(world)
-    world.run(obtain_token(OAuth(), wanted_token()))
+    world.obtain(OAuth())
     [step] = world.of(AuthorizeUser)
     assert step.state != query_of(first.url)["state"]
     assert len(world.of(LoadPending)) == 1
@@ -910,10 +884,10 @@ def test_invalid_client_for_a_pending_login_registers_again():
     first = begin(world)
     assert world.record.registered.client_id == "new-client-1"
     with pytest.raises(TokenError):
-        world.run(finish_pending(ALONE, wanted_token(), back(first)))
+        world.finish(ALONE, back(first))
     assert world.record == expired
     second = begin(world)
-    record = world.run(finish_pending(ALONE, wanted_token(), back(second)))
+    record = world.finish(ALONE, back(second))
     assert record.identity.client_id == "new-client-2"
 
 
@@ -924,5 +898,5 @@ def test_invalid_client_keeps_a_configured_client():
     grant = OAuth(client_id="given-1", interactive=False)
     begun = begin(world, grant)
     with pytest.raises(TokenError):
-        world.run(finish_pending(grant, wanted_token(), back(begun)))
+        world.finish(grant, back(begun))
     assert world.record == stored(tokens=None, identity=given)

@@ -6,7 +6,7 @@ from flow_driver import GOOD, World, stored, wanted_token
 
 from mcpwire.auth import records, steps
 from mcpwire.auth.config import OAuth
-from mcpwire.auth.flow import TokenRequest, obtain_token
+from mcpwire.auth.flow import TokenRequest
 from mcpwire.auth.records import (
     Identity,
     Login,
@@ -70,7 +70,7 @@ def test_no_repr_shows_a_secret(value):
 @pytest.mark.attack("S23")
 def test_the_repr_of_a_token_result_shows_no_token():
     secret = attrs.evolve(GOOD, access_token="SENTINEL", refresh_token="SENTINEL")
-    obtained = World(stored(tokens=secret)).run(obtain_token(OAuth(), wanted_token()))
+    obtained = World(stored(tokens=secret)).obtain(OAuth())
     assert "SENTINEL" not in repr(obtained)
 
 

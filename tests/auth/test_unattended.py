@@ -16,7 +16,6 @@ from flow_driver import (
     resource_document,
     server_document,
     tokens,
-    wanted_token,
     wants_more,
     well_known,
 )
@@ -29,7 +28,6 @@ from mcpwire.auth.config import (
     WorkloadIdentity,
 )
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
-from mcpwire.auth.flow import obtain_token
 from mcpwire.auth.records import Identity, Record, Tokens
 from mcpwire.auth.steps import (
     AcquireLease,
@@ -85,9 +83,7 @@ def world_with(**server):
 def test_an_unattended_login_needs_no_user_and_stores_tokens(grant, issuer):
     world = world_with()
     grant = attrs.evolve(grant, issuer=issuer)
-    obtained = world.run(
-        obtain_token(grant, wanted_token(denial=denied(scopes=("a",))))
-    )
+    obtained = world.obtain(grant, denial=denied(scopes=("a",)))
     secret = getattr(grant, "client_secret", None)
     record = Record(
         RESOURCE,
@@ -105,17 +101,17 @@ def test_an_unattended_login_needs_no_user_and_stores_tokens(grant, issuer):
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
 def test_a_valid_stored_token_is_used(grant):
     world = world_with()
-    first = world.run(obtain_token(grant, wanted_token()))
+    first = world.obtain(grant)
     before = len(world.urls)
-    assert world.run(obtain_token(grant, wanted_token())) == (first.record, "stored")
+    assert world.obtain(grant) == (first.record, "stored")
     assert len(world.urls) == before
 
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
 def test_a_stored_token_of_another_client_is_not_used(grant):
     world = world_with()
-    world.run(obtain_token(attrs.evolve(grant, client_id="other"), wanted_token()))
-    obtained = world.run(obtain_token(grant, wanted_token()))
+    world.obtain(attrs.evolve(grant, client_id="other"))
+    obtained = world.obtain(grant)
     assert obtained.source == "logged-in"
     assert obtained.record.identity.client_id == "me"
 
@@ -124,7 +120,7 @@ def test_a_stored_token_of_another_client_is_not_used(grant):
 def test_a_stored_token_for_other_scopes_is_not_used(grant):
     world = world_with()
     sources = [
-        world.run(obtain_token(attrs.evolve(grant, scopes=scopes), wanted_token()))[1]
+        world.obtain(attrs.evolve(grant, scopes=scopes))[1]
         for scopes in ("a", "b a", "a offline_access", None)
     ]
     assert sources == ["logged-in", "logged-in", "stored", "stored"]
@@ -138,14 +134,14 @@ def test_an_unattended_login_uses_the_auth_method_that_was_accepted():
     world.answers[TOKEN] = [refused("invalid_client", 401), granted, granted, granted]
     changed = attrs.evolve(SECRET, client_secret="new-word")
     for grant in (SECRET, SECRET, changed):
-        world.run(obtain_token(grant, wanted_token(refused_token="access-m")))
+        world.obtain(grant, refused_token="access-m")
     secrets = [form.get("client_secret") for form in world.token_forms()]
     assert secrets == [None, "pass-word", "pass-word", None]
 
 
 def test_a_workload_sends_its_assertion():
     world = world_with()
-    world.run(obtain_token(attrs.evolve(WORKLOAD, scopes="x"), wanted_token()))
+    world.obtain(attrs.evolve(WORKLOAD, scopes="x"))
     assert world.token_forms() == [
         {
             "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
@@ -171,7 +167,7 @@ def test_a_function_is_called_each_time_after_discovery(grant, field, what):
     grant = attrs.evolve(grant, **{field: supply})
     world = world_with()
     for _ in range(2):
-        world.run(obtain_token(grant, wanted_token(refused_token="access-m")))
+        world.obtain(grant, refused_token="access-m")
     assert world.of(CallFunction) == [CallFunction(supply, what)] * 2
     assert "supplied-1" in str(world.posted[0])
     kinds = world.kinds
@@ -184,7 +180,7 @@ def test_an_error_of_the_function_ends_the_login(grant):
     world = world_with()
     world.supplies = AuthTemporarilyUnavailable("it gave nothing")
     with pytest.raises(AuthTemporarilyUnavailable):
-        world.run(obtain_token(attrs.evolve(grant, **{field: print}), wanted_token()))
+        world.obtain(attrs.evolve(grant, **{field: print}))
     assert world.posted == []
     assert world.record is None
 
@@ -193,7 +189,7 @@ def test_an_error_of_the_function_ends_the_login(grant):
 def test_the_id_token_is_exchanged_for_an_assertion():
     world = world_with()
     grant = attrs.evolve(ENTERPRISE, scopes=("x", "y"))
-    world.run(obtain_token(grant, wanted_token()))
+    world.obtain(grant)
     [(first, exchange), (second, request)] = world.posted
     assert (first, second) == (IDP, TOKEN)
     assert exchange == {
@@ -228,7 +224,7 @@ def test_a_failed_exchange_sends_no_token_request(answer):
     world = world_with()
     world.answers[IDP] = answer
     with pytest.raises(TokenError) as caught:
-        world.run(obtain_token(ENTERPRISE, wanted_token()))
+        world.obtain(ENTERPRISE)
     assert "id-token-1" not in f"{caught.value} {vars(caught.value)}"
     assert world.token_forms() == []
 
@@ -245,10 +241,10 @@ def test_a_failed_exchange_sends_no_token_request(answer):
 )
 def test_a_refused_unattended_login_is_not_retried(grant, answer, error):
     world = world_with()
-    before = world.run(obtain_token(grant, wanted_token())).record
+    before = world.obtain(grant).record
     world.answers[TOKEN] = answer
     with pytest.raises(error) as caught:
-        world.run(obtain_token(grant, wanted_token(refused_token="access-m")))
+        world.obtain(grant, refused_token="access-m")
     assert world.record == before
     assert len(world.token_forms()) == 2
     for secret in ("pass-word", "jwt-1", "id-token-1", "id-jag-1"):
@@ -259,9 +255,7 @@ def test_a_configured_identity_provider_may_be_internal():
     world = world_with()
     inner = "https://10.0.0.1/token"
     world.answers[inner] = assertion()
-    world.run(
-        obtain_token(attrs.evolve(ENTERPRISE, idp_token_endpoint=inner), wanted_token())
-    )
+    world.obtain(attrs.evolve(ENTERPRISE, idp_token_endpoint=inner))
     assert [url for url, _ in world.posted] == [inner, TOKEN]
 
 
@@ -269,10 +263,10 @@ def test_unattended_scopes_never_include_offline_access():
     listed = ["x", "offline_access"]
     world = world_with(scopes_supported=listed)
     world.answers[PRM] = resource_document(scopes_supported=listed)
-    world.run(obtain_token(SECRET, wanted_token()))
+    world.obtain(SECRET)
     more = {"denial": wants_more("y"), "refused_token": "access-m"}
-    world.run(obtain_token(SECRET, wanted_token(**more)))
-    world.run(obtain_token(attrs.evolve(SECRET, scopes="z"), wanted_token(**more)))
+    world.obtain(SECRET, **more)
+    world.obtain(attrs.evolve(SECRET, scopes="z"), **more)
     assert [form["scope"] for form in world.token_forms()] == ["x", "y", "z"]
 
 
@@ -280,7 +274,7 @@ def test_unattended_grants_never_use_a_refresh_token():
     world = world_with()
     world.answers[TOKEN] = tokens("access-m", "refresh-m")
     for _ in range(2):
-        world.run(obtain_token(SECRET, wanted_token(refused_token="access-m")))
+        world.obtain(SECRET, refused_token="access-m")
     assert [form["grant_type"] for form in world.token_forms()] == [
         "client_credentials"
     ] * 2
