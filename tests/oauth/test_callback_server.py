@@ -165,6 +165,11 @@ BAD = {
     "no state": ("/callback?code=x", {}, 400),
     "two states": (f"/callback?code=x&state={STATE}&state={STATE}", {}, 400),
     "neither code nor error": (f"/callback?state={STATE}", {}, 400),
+    "blank state": ("/callback?code=x&state=", {}, 400),
+    "part of the state": (f"/callback?code=x&state={STATE[:-1]}", {}, 400),
+    "state in capitals": (f"/callback?code=x&state={STATE.upper()}", {}, 400),
+    "error of another": ("/callback?error=access_denied&state=x", {}, 400),
+    "error without state": ("/callback?error=access_denied", {}, 400),
     "two codes": (f"/callback?code=x&code=y&state={STATE}", {}, 400),
     "not UTF-8": (f"/callback?code=%FF&state={STATE}", {}, 400),
     "not ASCII": (f"/callback?code=\xff&state={STATE}", {}, 400),
@@ -172,7 +177,9 @@ BAD = {
     "other path": (f"/?code=x&state={STATE}", {}, 404),
     "icon": ("/favicon.ico", {}, 404),
     "whole URL": (f"http://127.0.0.1/callback?{GOOD}", {}, 404),
+    "below the path": (f"/callback/x?{GOOD}", {}, 404),
     "POST": (f"/callback?{GOOD}", {"verb": "POST"}, 405),
+    "HEAD": (f"/callback?{GOOD}", {"verb": "HEAD"}, 405),
     "another name": (f"/callback?{GOOD}", {"host": "evil.example"}, 400),
     "another port": (f"/callback?{GOOD}", {"host": "127.0.0.1:1"}, 400),
     "no host": (f"/callback?{GOOD}", {"host": ""}, 400),
@@ -183,6 +190,7 @@ BAD = {
 
 
 @pytest.mark.attack("S22")
+@pytest.mark.rule("FLOW-09")
 @pytest.mark.case("G10")
 def test_other_requests_are_refused_and_change_nothing():
     with waiting() as it:

@@ -12,15 +12,11 @@ from urllib.parse import unquote_plus
 
 from authorization_server import (
     AuthorizationServer,
-    Recorded,
     authorization_server,
     oauth,
     protected_server,
 )
-from http_bytes import reply
 from joserfc.jwk import ECKey
-from protected import ProtectedMcp
-from raw_server import raw_server
 
 import mcpwire
 
@@ -82,44 +78,6 @@ def good_and_evil(**options: Any) -> Iterator[Any]:
         yield one, other
 
 
-class Household(ProtectedMcp):
-    """An MCP server that becomes its own authorization server."""
-
-    own: AuthorizationServer
-
-    def turn(self) -> None:
-        """Accept only its own tokens from now on, and name no issuer for them."""
-        self.auth = self.own
-        self.on_metadata = lambda request: (404, {}, b"")
-
-    def _turns_away(self, request: Any, conn: Any) -> bool:
-        key = self.own.keys().get(request.target.partition("?")[0])
-        if key is None or self.auth is not self.own:
-            return super()._turns_away(request, conn)
-        recorded = Recorded(request, key, conn)
-        self.own.requests.append(recorded)
-        status, fields, body = self.own._answer(recorded)
-        named = {name.replace("-", "_"): text for name, text in fields.items()}
-        conn.send(reply(status, body, **named))
-        return True
-
-
-@contextlib.contextmanager
-def household(good: AuthorizationServer, era: str) -> Iterator[Household]:
-    """Serve a server that accepts tokens of the good server at first."""
-    server = Household(era)
-    server.guard(good)
-    server.own = AuthorizationServer(sentinel=EVIL)
-
-    def take(raw: Any) -> None:
-        server.own.take(raw)
-        server.take(raw)
-
-    with raw_server(server.serve, starts=take):
-        yield server
-    assert not server.complaints, "\n".join(server.complaints)
-
-
 def decoded(data: bytes) -> Iterator[bytes]:
     """Yield bytes as received, and each possible decoding of them."""
     yield data
@@ -175,7 +133,6 @@ __all__ = [
     "GOOD",
     "SECRETS",
     "good_and_evil",
-    "household",
     "knows_client",
     "protected_server",
     "stolen",

@@ -5,15 +5,11 @@ Every byte that reached the other is searched, also for encoded secrets.
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from authorization_server import json_answer, oauth
 from evil_issuer import (
-    GOOD,
     SECRETS,
     good_and_evil,
-    household,
     knows_client,
     protected_server,
     stolen,
@@ -24,7 +20,6 @@ import mcpwire
 
 pytestmark = pytest.mark.attack("S01")
 
-WELL_KNOWN = "/.well-known/oauth-authorization-server"
 TENANT = "/tenant"
 
 
@@ -34,10 +29,6 @@ TENANT = "/tenant"
 
 def names_it(good, evil):
     return [evil.issuer]
-
-
-def names_several(good, evil):
-    return [good.issuer + "/gone", evil.issuer]
 
 
 def calls_it_good(good, evil):
@@ -51,37 +42,11 @@ def forges_the_good(good, evil):
     return [good.issuer]
 
 
-def has_no_metadata(good, evil):
-    for key in ("metadata", "openid"):
-        evil.on[key] = lambda request: (404, {}, b"")
-    return [evil.issuer]
-
-
-def spelled(change):
-    """Name a URL similar to the good issuer, with the endpoints of the other."""
-
-    def name(good, evil):
-        named = change(good.issuer)
-        evil.iss = False  # it would contain its own issuer
-        answer = json_answer(evil.metadata() | {"issuer": named})
-        path = re.sub("(?i)^http://[^/]+", "", named).rstrip("/")
-        key = "metadata" if path == TENANT else WELL_KNOWN + path
-        good.on[key] = lambda request: answer
-        return [named]
-
-    return name
-
-
-# tests/auth/test_servers.py has each way to spell another issuer.
+# tests/auth/test_issuers.py has more ways, test_servers.py each spelling of an issuer.
 NAMED = {
     "it": names_it,
-    "several": names_several,
     "it, which says it is the good one": calls_it_good,
     "the good one, whose document is forged": forges_the_good,
-    "it, which has no metadata": has_no_metadata,
-    "a slash more": spelled(lambda issuer: issuer + "/"),
-    "no path": spelled(lambda issuer: issuer.removesuffix(TENANT)),
-    "an encoded letter": spelled(lambda issuer: issuer.replace("/t", "/%74")),
 }
 
 
@@ -156,66 +121,3 @@ async def test_discovered_issuer_is_trusted_only_on_request(kind):
         name(server, good, evil, "it")
         await use(server.url, grant)
         assert stolen(good, evil.bodies)
-
-
-@pytest.mark.grounds(1, "era")
-@pytest.mark.parametrize("era", ["session", "stateless"])
-@pytest.mark.parametrize(
-    "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]
-)
-@pytest.mark.parametrize("kind", SECRETS)
-async def test_server_without_issuer_gets_no_configured_secret(kind, missing, era):
-    with good_and_evil() as (good, _), household(good, era) as server:
-        for key in missing:
-            server.own.on[key] = lambda request: (404, {}, b"")
-        server.turn()
-        grant = SECRETS[kind](good, issuer=good.issuer)
-        outcome = await use(server.url, grant)
-        assert stolen(good, server.bodies) == []
-        assert isinstance(outcome, mcpwire.DiscoveryError), outcome
-        assert {request.verb for request in server.own.requests} <= {"GET"}
-        assert server.own.authorizations == []
-        assert good.token_requests == []
-
-
-@pytest.mark.grounds(1, "era")
-@pytest.mark.parametrize("era", ["session", "stateless"])
-@pytest.mark.parametrize(
-    "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]
-)
-async def test_server_without_issuer_gets_no_stored_secret(missing, era):
-    options = {"auth_methods": ["client_secret_post"]}
-    with good_and_evil(**options) as (good, _), household(good, era) as server:
-        grant = await log_in(server, good)
-        for key in missing:
-            server.own.on[key] = lambda request: (404, {}, b"")
-        server.turn()
-        result = await use(server.url, grant)
-        assert result.text == "hi"
-        # The access token is for this server.
-        sent = re.sub(rb"SENTINEL-GOOD-access-\d+", b"", server.bodies)
-        assert stolen(good, sent) == []
-        assert server.own.grants == ["authorization_code"]
-
-
-@pytest.mark.parametrize("kind", ["refresh", *SECRETS])
-async def test_unavailable_issuer_raises_and_leaks_no_secret(kind):
-    """The named issuer is right: no other issuer is tried, and no secret leaks."""
-    options = {"path": TENANT, "auth_methods": ["client_secret_basic"]}
-    with good_and_evil(**options) as (good, _), household(good, "session") as server:
-        if kind == "refresh":
-            grant = await log_in(server, good)
-            good.forget_all()
-        else:
-            knows_client(good, kind)
-            grant = SECRETS[kind](good, issuer=good.issuer)
-        for key in ("metadata", "openid"):
-            good.on[key] = lambda request: (404, {}, b"")
-        good.on["token"] = good.on["metadata"]
-        outcome = await use(server.url, grant)
-        assert isinstance(outcome, mcpwire.DiscoveryError), outcome
-        sent = re.sub(rb"SENTINEL-GOOD-access-\d+", b"", server.bodies)
-        assert stolen(good, sent) == []
-        assert GOOD.encode() not in sent
-        targets = {request.target for request in server.requests}
-        assert not targets & {"/register", "/token", "/authorize"}

@@ -12,8 +12,6 @@ import mcpwire
 import mcpwire.sync
 from mcpwire.auth.errors import ResponseRefused
 
-# The issuer of an authorization response...
-
 # tests/auth/test_authorization.py has each way to spell another issuer.
 ISS_VALUES = {
     "another": lambda issuer: "https://evil.example",
@@ -104,43 +102,11 @@ async def test_login_is_finished_with_the_issuer_that_began_it():
         assert (evil.requests, stolen(good, evil.bodies)) == ([], [])
 
 
-# ... and the resource of a token.
-
 # tests/auth/test_resources.py has each URL that is another resource.
-CONFUSED = {
-    "another path": "{origin}/ab",
-    "another host": "http://other.example/mcp",
-    "another port": "http://127.0.0.1:1/mcp",
-    "a user before the host": "http://x@127.0.0.1:{port}/mcp",
-    "nothing": None,
-    "a list": ["{origin}/mcp"],
-}
-
-
-def filled(value, server):
-    parts = {"origin": server.raw.origin, "port": server.raw.port}
-    if isinstance(value, list):
-        return [each.format(**parts) for each in value]
-    return value.format(**parts) if value else value
 
 
 @pytest.mark.attack("S07")
 @pytest.mark.rule("AUTH-09")
-@pytest.mark.parametrize("confused", CONFUSED)
-async def test_metadata_of_another_resource_starts_no_login(confused):
-    with good_and_evil() as (good, evil), protected_server(evil) as server:
-        asked_urls = []
-        metadata = {
-            "resource": filled(CONFUSED[confused], server),
-            "authorization_servers": [good.issuer],
-        }
-        server.on_metadata = lambda request: json_answer(metadata)
-        outcome = await use(server.url, oauth(ask=asked_urls.append))
-        assert isinstance(outcome, mcpwire.DiscoveryError), outcome
-        assert asked_urls == good.requests == evil.requests == []
-
-
-@pytest.mark.attack("S07")
 async def test_token_of_one_server_never_reaches_another():
     """Two servers share one authorization server and one store."""
     with good_and_evil() as (good, _), protected_server(good) as server:
@@ -151,5 +117,6 @@ async def test_token_of_one_server_never_reaches_another():
             neighbour.on_metadata = lambda request: json_answer(metadata)
             outcome = await use(neighbour.url, grant)
             assert isinstance(outcome, mcpwire.DiscoveryError)
+            assert good.grants == ["authorization_code"]
             assert GOOD.encode() not in neighbour.bodies
             assert urlsplit(server.url).path == urlsplit(neighbour.url).path

@@ -109,6 +109,3 @@ async def test_get_and_delete_never_follow_a_redirect(stage, verb, follows):
     assert (other.connections, other.requests) == (0, [])
     assert not any(request.target == "/elsewhere" for request in server.requests)
     assert stolen(good, other.bodies) == []
-
-
-# Documents and forms...
