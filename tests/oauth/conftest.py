@@ -14,18 +14,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "adversity"))
 import engine_calls
 import fake_network
 import schema_checks
-from authorization_server import authorization_server, protected_server
+from authorization_server import protected_server
 
+auth = engine_calls.auth
+clock = engine_calls.clock
 internet = fake_network.internet
 no_proxies = fake_network.no_proxies
 posted_messages_are_checked = schema_checks.posted_messages_are_checked
-
-
-@pytest.fixture
-def auth():
-    """Yield an authorization server."""
-    with authorization_server() as server:
-        yield server
 
 
 @pytest.fixture(params=["session", "stateless"])
@@ -46,9 +41,3 @@ def stateless(auth):
 def hours(monkeypatch):
     """Return the clocks that measure calls and logins."""
     return engine_calls.Hours(monkeypatch)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Return the clocks that measure tokens."""
-    return engine_calls.Clock(monkeypatch)

@@ -14,7 +14,8 @@ import traceback
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from authorization_server import browse, oauth
+import pytest
+from authorization_server import authorization_server, browse, oauth
 
 import mcpwire
 import mcpwire.transports
@@ -22,8 +23,6 @@ from mcpwire.transports.oauth import authorizer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    import pytest
 
 BOUND_S = 40.0
 HOUR_S = 3600
@@ -78,6 +77,19 @@ class Hours:
     def pass_by(self, seconds: float) -> None:
         """Move all clocks forward; waiting code sees it at its next look."""
         self.ahead += seconds
+
+
+@pytest.fixture
+def auth():
+    """Yield an authorization server."""
+    with authorization_server() as server:
+        yield server
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return the clocks that measure tokens."""
+    return Clock(monkeypatch)
 
 
 def come_back(url: str) -> None:

@@ -11,9 +11,12 @@ TESTS = HERE.parent.parent
 for folder in (TESTS / "over_http", TESTS / "oauth", HERE):
     sys.path.insert(0, str(folder))
 
+import engine_calls  # noqa: E402 - found through the lines above
 import fake_network  # noqa: E402 - as above
 import schema_checks  # noqa: E402 - found through the lines above
 
+auth = engine_calls.auth
+clock = engine_calls.clock
 internet = fake_network.internet
 no_proxies = fake_network.no_proxies
 posted_messages_are_checked = schema_checks.posted_messages_are_checked

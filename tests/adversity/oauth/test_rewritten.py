@@ -237,3 +237,38 @@ async def test_given_credential_does_not_follow_a_redirect(kind, status, path, e
                 await call_echo(client)
             assert "tenant" not in str(caught.value)
         assert {request.target for request in server.requests} == {"/mcp"}
+
+
+# One way to authenticate.
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize("kind", [httpx.AsyncClient, httpx.Client])
+async def test_http_client_with_its_own_auth_is_refused(kind):
+    """It would overwrite the token."""
+    client = kind(auth=("user", "SENTINEL-of-the-user"))
+    for grant in ("oauth", oauth(), "given"):
+        with pytest.raises(ValueError, match="exclude each other") as caught:
+            mcpwire.Http("https://mcp.example.com", auth=grant, http_client=client)
+        assert "SENTINEL" not in str(caught.value)
+    mcpwire.Http("https://mcp.example.com", http_client=client)
+    if kind is httpx.AsyncClient:
+        await client.aclose()
+    else:
+        client.close()
+
+
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize("source", ["function", "call"])
+async def test_no_request_carries_two_authorization_fields(auth, source):
+    """A server and a proxy before it could each use a different one."""
+    own = {"Authorization": "Bearer of-the-users-own"}
+    with protected_server(auth) as server:
+        options = {"headers": lambda: own} if source == "function" else {}
+        target = mcpwire.Http(server.url, auth=oauth(), **options)
+        with pytest.raises(mcpwire.LocalProtocolError, match="exclude each other"):
+            async with mcpwire.Client(target) as client:
+                await client.call_tool("echo", {"text": "hi"}, headers=own)
+        for request in server.requests:
+            assert request.raw.lower().count(b"\r\nauthorization:") <= 1
+            assert b"of-the-users-own" not in request.raw

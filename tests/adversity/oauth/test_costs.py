@@ -47,7 +47,7 @@ def run_python(code, *args):
         text=True,
         timeout=BOUND_S,
         check=True,
-        cwd=Path(__file__).parents[4],
+        cwd=Path(__file__).parents[3],
         env={**os.environ, "NO_PROXY": "*"},
     )
     return done.stdout.split()

@@ -1,14 +1,15 @@
-"""Grants given to `Http` stay unchanged, and leases and stores work as promised.
-
-Grants and targets are values: programs use them as dictionary keys.
-"""
+"""Stores of credentials that fail, and stores that several users share."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import warnings
 
 import pytest
 from authorization_server import browse, oauth, protected_server
+from engine_calls import connected, echo
 
 import mcpwire
 
@@ -25,28 +26,6 @@ def test_using_a_grant_does_not_change_its_hash(source, monkeypatch, tmp_path):
     clients = {target: "client"}
     assert mcpwire.login_status(target) is None
     assert clients[target] == "client"
-
-
-# One way to authenticate.
-
-
-@pytest.mark.attack("S23")
-@pytest.mark.parametrize("source", ["function", "call"])
-async def test_no_request_carries_two_authorization_fields(auth, source):
-    """A server and a proxy before it could each use a different one."""
-    own = {"Authorization": "Bearer of-the-users-own"}
-    with protected_server(auth) as server:
-        options = {"headers": lambda: own} if source == "function" else {}
-        target = mcpwire.Http(server.url, auth=oauth(), **options)
-        with pytest.raises(mcpwire.LocalProtocolError, match="exclude each other"):
-            async with mcpwire.Client(target) as client:
-                await client.call_tool("echo", {"text": "hi"}, headers=own)
-        for request in server.requests:
-            assert request.raw.lower().count(b"\r\nauthorization:") <= 1
-            assert b"of-the-users-own" not in request.raw
-
-
-# Token requests...
 
 
 class Watched(mcpwire.MemoryStorage):
@@ -73,9 +52,8 @@ async def test_lease_outlasts_the_requests_it_protects(auth):
             auth.expire_all()
             await client.list_tools()
     assert auth.grants == ["authorization_code", "refresh_token"]
-    assert (
-        min(storage.seconds) > 2 * limits.oauth_timeout
-    )  # one more request for a nonce
+    # One more request, for a nonce.
+    assert min(storage.seconds) > 2 * limits.oauth_timeout
 
 
 @pytest.mark.fault("F40")
@@ -90,3 +68,50 @@ async def test_login_works_when_no_file_can_be_stored(auth, monkeypatch, tmp_pat
         returned = await asyncio.to_thread(browse, begun.url)
         status = await mcpwire.finish_login(target, returned)
     assert status.issuer == auth.issuer
+
+
+class FailingRelease(mcpwire.MemoryStorage):
+    """A remote store that is unreachable when the lease is released."""
+
+    def release(self, key, owner):
+        super().release(key, owner)
+        raise ConnectionResetError("the store is gone")
+
+
+@pytest.mark.fault("F40")
+async def test_lease_that_cannot_be_released_fails_no_call(auth):
+    """The lease expires by itself; the tokens are stored."""
+    with protected_server(auth) as server:
+        async with connected(server, oauth(storage=FailingRelease())) as client:
+            auth.expire_all()
+            await echo(client)
+    assert auth.grants == ["authorization_code", "refresh_token"]
+
+
+def fork_and_wait(work):
+    """Run a function in a forked child; return its exit code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the process has threads
+        child = os.fork()
+    if not child:
+        status = 1
+        try:
+            status = work()
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.fault("F40")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_memory_store_is_usable_in_a_child_forked_under_its_lock():
+    storage = mcpwire.MemoryStorage()
+    storage.save("key", b"value", 0)
+
+    def use():
+        signal.alarm(5)  # otherwise it would wait for a thread that does not exist
+        return 0 if storage.load("key") == (b"value", 1) else 2
+
+    with storage._mutex:
+        assert fork_and_wait(use) == 0
+    assert storage.load("key") == (b"value", 1)
