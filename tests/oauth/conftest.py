@@ -17,6 +17,8 @@ import schema_checks
 from authorization_server import protected_server
 
 auth = engine_calls.auth
+session = engine_calls.session
+stateless = engine_calls.stateless
 clock = engine_calls.clock
 internet = fake_network.internet
 no_proxies = fake_network.no_proxies
@@ -27,13 +29,6 @@ posted_messages_are_checked = schema_checks.posted_messages_are_checked
 def server(request, auth):
     """Yield an MCP server that requires its tokens, of either era."""
     with protected_server(auth, era=request.param) as made:
-        yield made
-
-
-@pytest.fixture
-def stateless(auth):
-    """Yield an MCP server without sessions that requires its tokens."""
-    with protected_server(auth, era="stateless") as made:
         yield made
 
 

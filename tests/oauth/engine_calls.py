@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from authorization_server import authorization_server, browse, oauth
+from authorization_server import authorization_server, browse, oauth, protected_server
 
 import mcpwire
 import mcpwire.transports
@@ -84,6 +84,20 @@ def auth():
     """Yield an authorization server."""
     with authorization_server() as server:
         yield server
+
+
+@pytest.fixture
+def session(auth):
+    """Yield an MCP server with sessions that requires its tokens."""
+    with protected_server(auth) as made:
+        yield made
+
+
+@pytest.fixture
+def stateless(auth):
+    """Yield an MCP server without sessions that requires its tokens."""
+    with protected_server(auth, era="stateless") as made:
+        yield made
 
 
 @pytest.fixture

@@ -20,20 +20,13 @@ BACK = "https://app.example/oauth/callback"
 
 
 @pytest.fixture
-def server(auth):
-    """Yield a stateless server that is protected by `auth`."""
-    with protected_server(auth, era="stateless") as made:
-        yield made
-
-
-@pytest.fixture
 def ctrl_c():
     with interrupting() as interrupt:
         yield interrupt
 
 
-def test_login_functions_work_without_an_event_loop(auth, server):
-    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
+def test_login_functions_work_without_an_event_loop(auth, stateless):
+    target = mcpwire.Http(stateless.url, auth=oauth(redirect_uri=BACK))
     status = mcpwire.sync.login(target)
     assert status == mcpwire.sync.login_status(target) == mcpwire.login_status(target)
     with mcpwire.sync.Client(target) as client:
@@ -47,7 +40,7 @@ def test_login_functions_work_without_an_event_loop(auth, server):
 
 
 @pytest.mark.pain("P31")
-def test_a_blocking_ask_function_does_not_block_other_threads(auth, server):
+def test_a_blocking_ask_function_does_not_block_other_threads(auth, stateless):
     ask_called, may_answer = threading.Event(), threading.Event()
 
     def ask(url):
@@ -55,10 +48,12 @@ def test_a_blocking_ask_function_does_not_block_other_threads(auth, server):
         assert may_answer.wait(BOUND_S)
         return browse(url)
 
-    server.is_open = True
-    with mcpwire.sync.Client(mcpwire.Http(server.url, auth=oauth(ask=ask))) as client:
-        server.is_open = False
-        server.free.add("tools/list")
+    stateless.is_open = True
+    with mcpwire.sync.Client(
+        mcpwire.Http(stateless.url, auth=oauth(ask=ask))
+    ) as client:
+        stateless.is_open = False
+        stateless.free.add("tools/list")
         results = []
         caller = threading.Thread(
             target=lambda: results.append(client.call_tool("echo", {"text": "hi"}))
@@ -83,7 +78,7 @@ def test_an_async_ask_function_is_awaited(auth, mode):
             assert client.call_tool("echo", {"text": "hi"}).text == "hi"
 
 
-def test_close_does_not_wait_for_a_running_ask_function(auth, server):
+def test_close_does_not_wait_for_a_running_ask_function(auth, stateless):
     ask_called, answered = threading.Event(), threading.Event()
 
     def never(url):
@@ -91,10 +86,10 @@ def test_close_does_not_wait_for_a_running_ask_function(auth, server):
         answered.wait(BOUND_S)
         return url
 
-    server.is_open = True
-    client = mcpwire.sync.Client(mcpwire.Http(server.url, auth=oauth(ask=never)))
+    stateless.is_open = True
+    client = mcpwire.sync.Client(mcpwire.Http(stateless.url, auth=oauth(ask=never)))
     client.connect()
-    server.is_open = False
+    stateless.is_open = False
     call = client.start_call("echo", {"text": "hi"})
     assert ask_called.wait(BOUND_S)
     client.close()
@@ -105,7 +100,7 @@ def test_close_does_not_wait_for_a_running_ask_function(auth, server):
 
 
 @pytest.mark.pain("P32")
-def test_ctrl_c_during_a_refresh_keeps_the_new_tokens(auth, server, ctrl_c):
+def test_ctrl_c_during_a_refresh_keeps_the_new_tokens(auth, stateless, ctrl_c):
     """The server has spent the old refresh token by then: there is only the new one."""
     may_answer = threading.Event()
 
@@ -115,7 +110,7 @@ def test_ctrl_c_during_a_refresh_keeps_the_new_tokens(auth, server, ctrl_c):
         request.conn.wait_for(may_answer, BOUND_S)
         return usual
 
-    target = mcpwire.Http(server.url, auth=oauth())
+    target = mcpwire.Http(stateless.url, auth=oauth())
     with mcpwire.sync.Client(target) as client:
         auth.expire_all()
         auth.on["token"] = slowly
@@ -128,7 +123,7 @@ def test_ctrl_c_during_a_refresh_keeps_the_new_tokens(auth, server, ctrl_c):
     assert auth.reuses == 0
 
 
-def test_ctrl_c_during_a_login_closes_the_callback_port(auth, server, ctrl_c):
+def test_ctrl_c_during_a_login_closes_the_callback_port(auth, stateless, ctrl_c):
     shown = []
 
     def show_and_interrupt(url):
@@ -138,7 +133,7 @@ def test_ctrl_c_during_a_login_closes_the_callback_port(auth, server, ctrl_c):
     grant = mcpwire.OAuth(
         storage=mcpwire.MemoryStorage(), open_browser=show_and_interrupt
     )
-    client = mcpwire.sync.Client(mcpwire.Http(server.url, auth=grant))
+    client = mcpwire.sync.Client(mcpwire.Http(stateless.url, auth=grant))
     with pytest.raises(KeyboardInterrupt):
         client.connect()
     client.close()

@@ -14,7 +14,7 @@ from authorization_server import (
     protected_legacy,
     protected_server,
 )
-from engine_calls import connected
+from engine_calls import connected, echo
 from http_bytes import reply
 
 import mcpwire
@@ -35,8 +35,7 @@ def urls_of(*servers):
 async def test_one_login_authorizes_every_request(auth, era, engine):
     with protected_server(auth, era=era) as server:
         async with connected(server, oauth(), engine=engine) as client:
-            result = await client.call_tool("echo", {"text": "hi"})
-            assert result.text == "hi"
+            await echo(client)
             assert await client.list_tools()
         [token] = auth.live
         first, *others = tokens_of(server.messages)
@@ -70,10 +69,8 @@ async def test_streams_notifications_and_delete_carry_the_token(auth):
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 async def test_a_2024_server_gets_the_token_at_both_endpoints(auth, engine):
     with protected_legacy(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
-        async with mcpwire.Client(target) as client:
-            result = await client.call_tool("echo", {"text": "hi"})
-            assert result.text == "hi"
+        async with connected(server, engine=engine) as client:
+            await echo(client)
         assert auth.grants == ["authorization_code"]
         [token] = auth.live
         first, *others = server.messages
@@ -95,7 +92,7 @@ async def test_a_2024_server_triggers_refresh_and_step_up(auth):
             assert {each.text for each in await asyncio.gather(*calls)} == {"hi"}
             assert auth.grants == ["authorization_code", "refresh_token"]
             server.needs["tools/call"] = ("mcp:write",)
-            assert (await client.call_tool("echo", {"text": "on"})).text == "on"
+            await echo(client, "on")
         assert auth.authorizations[-1].query["scope"] == "mcp:read mcp:write"
         assert len(server.executed) == 11
 
@@ -118,7 +115,7 @@ async def test_a_stream_reopens_after_a_failed_refresh(auth, era):
                 server.wait_until, lambda: server.challenges > before
             )
             del auth.on["token"]
-            assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+            await echo(client)
             await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
             server.push({"method": "notifications/tools/list_changed"})
             await received.wait()
@@ -141,13 +138,12 @@ async def test_token_requests_name_the_server_as_resource(auth):
 
 
 @pytest.mark.system("A14")
-async def test_a_given_token_is_sent_unchanged(auth):
+async def test_a_given_token_is_sent_unchanged(auth, session):
     token = auth.give()["access_token"]
-    with protected_server(auth) as server:
-        async with connected(server, token) as client:
-            assert await client.list_tools()
-        assert set(tokens_of(server.messages)) == {f"Bearer {token}"}
-        assert auth.requests == []
+    async with connected(session, token) as client:
+        assert await client.list_tools()
+    assert set(tokens_of(session.messages)) == {f"Bearer {token}"}
+    assert auth.requests == []
 
 
 # Redirects and separate logins.
@@ -156,27 +152,24 @@ async def test_a_given_token_is_sent_unchanged(auth):
 @pytest.mark.system("U03")
 @pytest.mark.case("G04")
 @pytest.mark.parametrize("path", ["/elsewhere", "/mcp/", "/mcp?x=1", "/mcp/../mcp2"])
-async def test_no_token_follows_a_redirect_to_another_path(auth, path):
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth(), follow_redirects=True)
-        async with mcpwire.Client(target) as client:
-            server.on["tools/call"] = lambda request, conn: (
-                conn.send(reply(307, location=path)) or True
-            )
-            with pytest.raises(mcpwire.UrlRefused, match="no token") as caught:
-                await client.call_tool("echo", {"text": "hi"})
-            assert SENTINEL not in f"{caught.value!s}{caught.value!r}"
-        targets = {urlsplit(message.target).path for message in server.messages}
-        assert targets == {"/mcp"}
-        assert not any(message.target == path for message in server.messages)
+async def test_no_token_follows_a_redirect_to_another_path(auth, session, path):
+    async with connected(session, follow_redirects=True) as client:
+        session.on["tools/call"] = lambda request, conn: (
+            conn.send(reply(307, location=path)) or True
+        )
+        with pytest.raises(mcpwire.UrlRefused, match="no token") as caught:
+            await client.call_tool("echo", {"text": "hi"})
+        assert SENTINEL not in f"{caught.value!s}{caught.value!r}"
+    targets = {urlsplit(message.target).path for message in session.messages}
+    assert targets == {"/mcp"}
+    assert not any(message.target == path for message in session.messages)
 
 
 @pytest.mark.rule("FLOW-01")
-async def test_two_logins_share_no_state_challenge_or_verifier(auth):
-    with protected_server(auth) as server:
-        for _ in range(2):
-            async with connected(server) as client:
-                assert await client.list_tools()
+async def test_two_logins_share_no_state_challenge_or_verifier(auth, session):
+    for _ in range(2):
+        async with connected(session) as client:
+            assert await client.list_tools()
     one, other = (request.query for request in auth.authorizations)
     for name in ("state", "code_challenge"):
         assert one[name] != other[name]

@@ -26,23 +26,22 @@ async def echo_all(client, count=CALLS):
 
 
 @pytest.mark.case("G03")
-async def test_open_streams_and_calls_do_not_block_other_calls(auth):
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth())
-        options = {"sampling": lambda _: None}
-        async with mcpwire.Client(target, **options) as client:
-            await asyncio.to_thread(server.wait_until, lambda: server.streams)
-            slow = asyncio.create_task(client.call_tool("slow"))
-            await asyncio.to_thread(
-                server.wait_until, lambda: "tools/call" in server.verbs()
-            )
-            await echo_all(client)
-            auth.expire_all()  # a refresh does not wait for them, either
-            await echo_all(client)
-            assert not slow.done()
-            assert server.streams
-            server.release()
-            await slow
+async def test_open_streams_and_calls_do_not_block_other_calls(auth, session):
+    target = mcpwire.Http(session.url, auth=oauth())
+    options = {"sampling": lambda _: None}
+    async with mcpwire.Client(target, **options) as client:
+        await asyncio.to_thread(session.wait_until, lambda: session.streams)
+        slow = asyncio.create_task(client.call_tool("slow"))
+        await asyncio.to_thread(
+            session.wait_until, lambda: "tools/call" in session.verbs()
+        )
+        await echo_all(client)
+        auth.expire_all()  # a refresh does not wait for them, either
+        await echo_all(client)
+        assert not slow.done()
+        assert session.streams
+        session.release()
+        await slow
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
@@ -74,7 +73,7 @@ async def test_concurrent_calls_share_one_login(auth, server):
     assert len(auth.authorizations) == 2
 
 
-async def test_a_call_without_a_token_does_not_wait_for_a_login(auth):
+async def test_a_call_without_a_token_does_not_wait_for_a_login(auth, session):
     """A server may require a token for some methods only."""
     ask_called, answered = threading.Event(), threading.Event()
 
@@ -83,17 +82,16 @@ async def test_a_call_without_a_token_does_not_wait_for_a_login(auth):
         await asyncio.to_thread(answered.wait, BOUND_S)
         return await asyncio.to_thread(browse, url)
 
-    with protected_server(auth) as server:
-        server.is_open = True
-        grant = oauth(ask=think)
-        async with connected(server, grant) as client:
-            server.is_open = False
-            server.free = {"tools/call"}
-            listing = asyncio.create_task(client.list_tools())
-            await asyncio.to_thread(ask_called.wait, BOUND_S)
-            await echo_all(client)
-            answered.set()
-            assert await listing
+    session.is_open = True
+    grant = oauth(ask=think)
+    async with connected(session, grant) as client:
+        session.is_open = False
+        session.free = {"tools/call"}
+        listing = asyncio.create_task(client.list_tools())
+        await asyncio.to_thread(ask_called.wait, BOUND_S)
+        await echo_all(client)
+        answered.set()
+        assert await listing
     assert auth.grants == ["authorization_code"]
 
 

@@ -6,9 +6,9 @@ import asyncio
 
 import attrs
 import pytest
-from authorization_server import SENTINEL, json_answer, oauth, protected_server
+from authorization_server import SENTINEL, json_answer, oauth
 from eager import eager
-from engine_calls import BOUND_S, HOUR_S, echo, refreshes, whole
+from engine_calls import BOUND_S, HOUR_S, connected, echo, refreshes, whole
 
 import mcpwire
 from mcpwire.limits import DEFAULT_LIMITS
@@ -59,57 +59,57 @@ OUTAGES = {
 
 @pytest.mark.case("G03")
 @pytest.mark.parametrize("fault", OUTAGES)
-async def test_a_temporary_fault_keeps_the_refresh_token(auth, fault):
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth())
-        async with mcpwire.Client(target) as client:
-            auth.expire_all()
-            auth.on["token"] = OUTAGES[fault]
-            with pytest.raises(mcpwire.AuthTemporarilyUnavailable) as caught:
-                await echo(client)
-            assert SENTINEL not in whole(caught.value)
-            if "come back" in fault or fault == "429":
-                assert caught.value.retry_after == 7
-            assert mcpwire.login_status(target).can_refresh
-            del auth.on["token"]
+async def test_a_temporary_fault_keeps_the_refresh_token(auth, session, fault):
+    target = mcpwire.Http(session.url, auth=oauth())
+    async with mcpwire.Client(target) as client:
+        auth.expire_all()
+        auth.on["token"] = OUTAGES[fault]
+        with pytest.raises(mcpwire.AuthTemporarilyUnavailable) as caught:
             await echo(client)
+        assert SENTINEL not in whole(caught.value)
+        if "come back" in fault or fault == "429":
+            assert caught.value.retry_after == 7
+        assert mcpwire.login_status(target).can_refresh
+        del auth.on["token"]
+        await echo(client)
     assert len(auth.authorizations) == 1
     assert len({request.form["refresh_token"] for request in refreshes(auth)}) == 1
 
 
 @pytest.mark.parametrize("fault", OUTAGES)
-async def test_a_valid_token_is_used_while_its_refresh_fails(auth, clock, fault):
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth())
-        async with mcpwire.Client(target) as client:
-            auth.on["token"] = OUTAGES[fault]
-            clock.pass_by(HOUR_S - 50)
-            for _ in range(4):
-                await echo(client)
-            assert len(refreshes(auth)) == 1  # and not tried again for a while
-            del auth.on["token"]
-            clock.pass_by(15)
+async def test_a_valid_token_is_used_while_its_refresh_fails(
+    auth, session, clock, fault
+):
+    async with connected(session) as client:
+        auth.on["token"] = OUTAGES[fault]
+        clock.pass_by(HOUR_S - 50)
+        for _ in range(4):
             await echo(client)
-    assert (len(refreshes(auth)), server.challenges) == (2, 1)
+        assert len(refreshes(auth)) == 1  # and not tried again for a while
+        del auth.on["token"]
+        clock.pass_by(15)
+        await echo(client)
+    assert (len(refreshes(auth)), session.challenges) == (2, 1)
 
 
-async def test_a_valid_token_does_not_wait_for_a_slow_refresh(auth, clock, monkeypatch):
+async def test_a_valid_token_does_not_wait_for_a_slow_refresh(
+    auth, session, clock, monkeypatch
+):
     """A call has less time than a token request may take."""
     monkeypatch.setattr(authorizer, "EARLY_RENEWAL_TIMEOUT_S", SHORT_S)
 
     def unanswered(request):
         never(request)
 
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth())
-        limits = mcpwire.Limits(oauth_timeout=60.0)
-        async with mcpwire.Client(target, limits=limits) as client:
-            auth.on["token"] = unanswered
-            clock.pass_by(HOUR_S - 50)
-            for _ in range(3):
-                call = client.call_tool("echo", {"text": "x"}, timeout=20.0)
-                result = await call
-                assert result.text == "x"
+    target = mcpwire.Http(session.url, auth=oauth())
+    limits = mcpwire.Limits(oauth_timeout=60.0)
+    async with mcpwire.Client(target, limits=limits) as client:
+        auth.on["token"] = unanswered
+        clock.pass_by(HOUR_S - 50)
+        for _ in range(3):
+            call = client.call_tool("echo", {"text": "x"}, timeout=20.0)
+            result = await call
+            assert result.text == "x"
     assert len(refreshes(auth)) <= 1  # none on a slow machine
 
 
@@ -133,20 +133,19 @@ LEAKED = f"{SENTINEL}-told".encode()
 
 
 @pytest.mark.parametrize("fault", [*OUTAGES, *WRONG])
-async def test_a_failed_login_is_typed_and_can_be_retried(auth, fault):
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth())
-        auth.on["token"] = (OUTAGES | WRONG)[fault]
-        with pytest.raises(mcpwire.AuthError) as caught:
-            async with mcpwire.Client(target):
-                pass
-        kind = mcpwire.AuthTemporarilyUnavailable
-        assert isinstance(caught.value, kind) == (fault in OUTAGES)
-        assert SENTINEL not in whole(caught.value)
-        assert mcpwire.login_status(target) is None
-        del auth.on["token"]
-        async with mcpwire.Client(target) as client:
-            await echo(client)
+async def test_a_failed_login_is_typed_and_can_be_retried(auth, session, fault):
+    target = mcpwire.Http(session.url, auth=oauth())
+    auth.on["token"] = (OUTAGES | WRONG)[fault]
+    with pytest.raises(mcpwire.AuthError) as caught:
+        async with mcpwire.Client(target):
+            pass
+    kind = mcpwire.AuthTemporarilyUnavailable
+    assert isinstance(caught.value, kind) == (fault in OUTAGES)
+    assert SENTINEL not in whole(caught.value)
+    assert mcpwire.login_status(target) is None
+    del auth.on["token"]
+    async with mcpwire.Client(target) as client:
+        await echo(client)
     assert len(auth.registrations) == 1  # the registration is not repeated
 
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 import schedule
 from authorization_server import oauth, protected_server
+from engine_calls import connected, echo
 
 import mcpwire
 from mcpwire.transports.oauth import authorizer
@@ -35,21 +36,14 @@ def hold_token_response(auth, grant_type):
     return given, may_answer
 
 
-@pytest.fixture
-def server(auth):
-    with protected_server(auth) as made:
-        yield made
-
-
 # Tokens that the server has issued are kept, also when their call was given up.
 
 
 @pytest.mark.pain("P32")
 @pytest.mark.parametrize("how", ["cancelled", "out of time"])
-async def test_a_refresh_is_kept_after_its_call_is_given_up(auth, server, how):
+async def test_a_refresh_is_kept_after_its_call_is_given_up(auth, session, how):
     """The server has spent the old refresh token by then: there is only the new one."""
-    target = mcpwire.Http(server.url, auth=oauth())
-    async with mcpwire.Client(target) as client:
+    async with connected(session) as client:
         auth.expire_all()
         given, may_answer = hold_token_response(auth, "refresh_token")
         if how == "cancelled":
@@ -64,16 +58,16 @@ async def test_a_refresh_is_kept_after_its_call_is_given_up(auth, server, how):
                     break
         assert given.is_set()
         may_answer.set()
-        assert (await client.call_tool("echo", {"text": "on"})).text == "on"
+        await echo(client, "on")
     assert auth.grants == ["authorization_code", "refresh_token"]
     assert auth.reuses == 0
 
 
 @pytest.mark.pain("P32")
-async def test_closing_waits_for_a_pending_token_response(auth, server, monkeypatch):
+async def test_closing_waits_for_a_pending_token_response(auth, session, monkeypatch):
     monkeypatch.setattr(authorizer, "SETTLE_TIMEOUT_S", BOUND_S)
     grant = oauth()
-    target = mcpwire.Http(server.url, auth=grant)
+    target = mcpwire.Http(session.url, auth=grant)
     async with mcpwire.Client(target) as client:
         auth.expire_all()
         given, may_answer = hold_token_response(auth, "refresh_token")
@@ -83,14 +77,13 @@ async def test_closing_waits_for_a_pending_token_response(auth, server, monkeypa
     with pytest.raises(mcpwire.MCPError):
         await call
     async with mcpwire.Client(target) as client:
-        assert (await client.call_tool("echo", {"text": "on"})).text == "on"
+        await echo(client, "on")
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
-async def test_closing_waits_at_most_the_settle_timeout(auth, server, monkeypatch):
+async def test_closing_waits_at_most_the_settle_timeout(auth, session, monkeypatch):
     monkeypatch.setattr(authorizer, "SETTLE_TIMEOUT_S", SHORT_S)
-    target = mcpwire.Http(server.url, auth=oauth())
-    async with mcpwire.Client(target) as client:
+    async with connected(session) as client:
         auth.expire_all()
         given, may_answer = hold_token_response(auth, "refresh_token")
         call = await client.start_call("echo", {"text": "given up"})
@@ -101,16 +94,15 @@ async def test_closing_waits_at_most_the_settle_timeout(auth, server, monkeypatc
         await call
 
 
-async def test_other_calls_get_the_token_of_a_cancelled_call(auth, server):
-    target = mcpwire.Http(server.url, auth=oauth())
-    async with mcpwire.Client(target) as client:
+async def test_other_calls_get_the_token_of_a_cancelled_call(auth, session):
+    async with connected(session) as client:
         auth.expire_all()
         given, may_answer = hold_token_response(auth, "refresh_token")
         first = await client.start_call("echo", {"text": "first"})
         await asyncio.to_thread(given.wait, BOUND_S)
         other = asyncio.create_task(client.call_tool("echo", {"text": "other"}))
         await asyncio.to_thread(
-            server.wait_until, lambda: server.verbs().count("tools/call") == 2
+            session.wait_until, lambda: session.verbs().count("tools/call") == 2
         )
         first.cancel()
         may_answer.set()
@@ -121,21 +113,21 @@ async def test_other_calls_get_the_token_of_a_cancelled_call(auth, server):
 # Closing.
 
 
-async def test_closing_ends_a_login_at_once(auth, server):
+async def test_closing_ends_a_login_at_once(auth, session):
     browser_opened = threading.Event()
-    server.is_open = True
+    session.is_open = True
     grant = mcpwire.OAuth(
         storage=mcpwire.MemoryStorage(), open_browser=lambda url: browser_opened.set()
     )
-    async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-        server.is_open = False
+    async with mcpwire.Client(mcpwire.Http(session.url, auth=grant)) as client:
+        session.is_open = False
         call = await client.start_call("echo", {"text": "hi"})
         await asyncio.to_thread(browser_opened.wait, BOUND_S)
     with pytest.raises(mcpwire.MCPError):
         await call
 
 
-async def test_closing_cancels_a_running_ask_function(auth, server):
+async def test_closing_cancels_a_running_ask_function(auth, session):
     ask_called, answered, ended = (threading.Event() for _ in range(3))
 
     async def never(url):
@@ -146,10 +138,9 @@ async def test_closing_cancels_a_running_ask_function(auth, server):
             ended.set()
         return url
 
-    server.is_open = True
-    target = mcpwire.Http(server.url, auth=oauth(ask=never))
-    async with mcpwire.Client(target) as client:
-        server.is_open = False
+    session.is_open = True
+    async with connected(session, oauth(ask=never)) as client:
+        session.is_open = False
         call = await client.start_call("echo", {"text": "hi"})
         await asyncio.to_thread(ask_called.wait, BOUND_S)
     answered.set()
@@ -165,8 +156,8 @@ STRIDES = {"refresh": 3, "login": 11}
 """Trying each step would take too long."""
 
 
-async def connected(server, **options):
-    client = mcpwire.Client(mcpwire.Http(server.url, auth=oauth(), **options))
+async def connected_client(session, **options):
+    client = mcpwire.Client(mcpwire.Http(session.url, auth=oauth(), **options))
     await client.connect()
     return client
 
@@ -176,13 +167,13 @@ async def connected(server, **options):
 async def test_a_call_can_be_cancelled_at_any_step_of_a_login(
     auth, stateless, monkeypatch, engine, what
 ):
-    client = await connected(stateless, engine=engine)
+    client = await connected_client(stateless, engine=engine)
     ends = auth.expire_all if what == "refresh" else auth.forget_all
 
     async def once(made):
         ends()
         await made.run(lambda: client.call_tool("echo", {"text": "victim"}))
-        assert (await client.call_tool("echo", {"text": "on"})).text == "on"
+        await echo(client, "on")
 
     moment, fired = 0, True
     while fired:

@@ -290,8 +290,7 @@ async def test_only_an_insufficient_scope_challenge_is_one(auth, server, case, i
 
 
 async def test_the_error_names_the_missing_scopes(auth, server):
-    target = mcpwire.Http(server.url, auth=oauth(max_step_ups=0))
-    async with mcpwire.Client(target) as client:
+    async with connected(server, oauth(max_step_ups=0)) as client:
         await client.list_tools()
         server.on["tools/call"] = denies([f"{READ} {ADMIN}"])
         server.needs.clear()

@@ -101,12 +101,13 @@ BACK = "https://app.example/oauth/callback"
         (["client_secret_post"], "client_secret_post"),
     ],
 )
-async def test_the_registration_uses_a_supported_auth_method(auth, methods, method):
+async def test_the_registration_uses_a_supported_auth_method(
+    auth, session, methods, method
+):
     auth.auth_methods = methods
-    with protected_server(auth) as server:
-        async with connected(server) as client:
-            auth.expire_all()
-            await echo(client)
+    async with connected(session) as client:
+        auth.expire_all()
+        await echo(client)
     [registration] = (request.json for request in auth.registrations)
     assert registration["token_endpoint_auth_method"] == method
     assert registration["application_type"] == "native"

@@ -16,6 +16,8 @@ import fake_network  # noqa: E402 - as above
 import schema_checks  # noqa: E402 - found through the lines above
 
 auth = engine_calls.auth
+session = engine_calls.session
+stateless = engine_calls.stateless
 clock = engine_calls.clock
 internet = fake_network.internet
 no_proxies = fake_network.no_proxies

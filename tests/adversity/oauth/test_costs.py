@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from authorization_server import protected_server
 from mcp_server import scripted_mcp
 
 BOUND_S = 30.0
@@ -53,23 +52,22 @@ def run_python(code, *args):
     return done.stdout.split()
 
 
-def test_grant_adds_few_function_calls_to_a_call(auth):
+def test_grant_adds_few_function_calls_to_a_call(auth, session):
     auth.add_client("we", secret="SENTINEL-of-ours")
     given = "print(*run(mcpwire.Http(sys.argv[1], auth=sys.argv[2])))"
     granted = (
         "print(*run(mcpwire.Http(sys.argv[1], auth=mcpwire.ClientCredentials("
         "client_id='we', client_secret='SENTINEL-of-ours', issuer=sys.argv[2]))))"
     )
-    with protected_server(auth) as server:
-        token = auth.give()["access_token"]
-        without = Counter(run_python(given, server.url, token))
-        with_one = Counter(run_python(granted, server.url, auth.issuer))
+    token = auth.give()["access_token"]
+    without = Counter(run_python(given, session.url, token))
+    with_one = Counter(run_python(granted, session.url, auth.issuer))
     added = with_one - without
     assert "AuthSession.authorize" in added
     assert added.total() - (without - with_one).total() <= FRAMES, added
 
 
-def test_calls_without_dpop_draw_no_random_bytes(auth):
+def test_calls_without_dpop_draw_no_random_bytes(auth, session):
     """Each draw is a system call."""
     program = """
 drawn = []
@@ -79,8 +77,7 @@ run(mcpwire.Http(sys.argv[1], auth=mcpwire.ClientCredentials(
 print(*drawn)
 """
     auth.add_client("we", secret="SENTINEL-of-ours")
-    with protected_server(auth) as server:
-        drawn = run_python(program, server.url, auth.issuer)
+    drawn = run_python(program, session.url, auth.issuer)
     assert len(drawn) < 10  # for about thirty calls
 
 

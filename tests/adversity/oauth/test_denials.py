@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from authorization_server import oauth, protected_server
-from engine_calls import echo
+from engine_calls import connected, echo
 from http_bytes import head
 
 import mcpwire
@@ -20,30 +20,28 @@ UNAVAILABLE = (503, {}, b"")
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 @pytest.mark.parametrize("framing", ["length", "chunks", "close"])
-async def test_endless_body_of_a_401_is_not_read(auth, engine, framing):
+async def test_endless_body_of_a_401_is_not_read(auth, session, engine, framing):
     fields = {
         "length": {"content_length": "1000000"},
         "chunks": {"transfer_encoding": "chunked"},
         "close": {"connection": "close"},
     }[framing]
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
-        async with mcpwire.Client(target) as client:
-            auth.expire_all()
-            usual = server._turns_away
+    async with connected(session, engine=engine) as client:
+        auth.expire_all()
+        usual = session._turns_away
 
-            def turn_away(request, conn):
-                if server._complaint(request) is None or server.raw is None:
-                    return usual(request, conn)
-                if "/.well-known/" in request.target:
-                    return usual(request, conn)
-                conn.send(head(401, www_authenticate="Bearer", **fields))
-                conn.wait_closed(HANG_S)
-                raise ConnectionAbortedError
+        def turn_away(request, conn):
+            if session._complaint(request) is None or session.raw is None:
+                return usual(request, conn)
+            if "/.well-known/" in request.target:
+                return usual(request, conn)
+            conn.send(head(401, www_authenticate="Bearer", **fields))
+            conn.wait_closed(HANG_S)
+            raise ConnectionAbortedError
 
-            server._turns_away = turn_away
-            await echo(client)
-            server._turns_away = usual
+        session._turns_away = turn_away
+        await echo(client)
+        session._turns_away = usual
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
@@ -69,22 +67,20 @@ async def test_resumption_survives_a_failed_token_request(auth):
 
 
 @pytest.mark.attack("S29")
-async def test_user_may_log_in_again_once_tokens_are_accepted_again(auth):
+async def test_user_may_log_in_again_once_tokens_are_accepted_again(auth, session):
     """Prompts stop when logins do not help, and return after a login elsewhere."""
     storage = mcpwire.MemoryStorage()
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-        async with mcpwire.Client(target) as client:
-            original, server._complaint = server._complaint, lambda _: (401, {})
-            for _ in range(4):
-                with pytest.raises(mcpwire.MCPError):
-                    await echo(client)
-                auth.forget_all()
-            server._complaint = original
-            async with mcpwire.Client(
-                mcpwire.Http(server.url, auth=oauth(storage=storage))
-            ):
-                pass  # logs in
-            await echo(client)  # with the stored tokens
+    async with connected(session, oauth(storage=storage)) as client:
+        original, session._complaint = session._complaint, lambda _: (401, {})
+        for _ in range(4):
+            with pytest.raises(mcpwire.MCPError):
+                await echo(client)
             auth.forget_all()
-            await echo(client)  # this asks the user to log in
+        session._complaint = original
+        async with mcpwire.Client(
+            mcpwire.Http(session.url, auth=oauth(storage=storage))
+        ):
+            pass  # logs in
+        await echo(client)  # with the stored tokens
+        auth.forget_all()
+        await echo(client)  # this asks the user to log in

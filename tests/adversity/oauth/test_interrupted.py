@@ -50,25 +50,21 @@ def expire_as_the_token_comes(patches):
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 async def test_deadline_that_passes_with_the_token_is_enforced(
-    auth, monkeypatch, engine
+    auth, session, monkeypatch, engine
 ):
     """No task waits at that time, so none can be woken: the engine must check."""
-    with protected_server(auth) as server:
-        target = mcpwire.Http(
-            server.url, auth=oauth(), engine=engine, server_stream="never"
-        )
-        async with mcpwire.Client(target) as client:
-            auth.expire_all()
-            expire_as_the_token_comes(monkeypatch)
-            call = asyncio.create_task(client.call_tool("slow", timeout=100.0))
-            await asyncio.wait([call], timeout=SOON_S)
-            monkeypatch.undo()
-            is_over = call.done()
-            server.release()
-            with pytest.raises(mcpwire.RequestTimeout):
-                await call
-            assert is_over
-            assert server.verbs().count("tools/call") == 1
+    async with connected(session, engine=engine, server_stream="never") as client:
+        auth.expire_all()
+        expire_as_the_token_comes(monkeypatch)
+        call = asyncio.create_task(client.call_tool("slow", timeout=100.0))
+        await asyncio.wait([call], timeout=SOON_S)
+        monkeypatch.undo()
+        is_over = call.done()
+        session.release()
+        with pytest.raises(mcpwire.RequestTimeout):
+            await call
+        assert is_over
+        assert session.verbs().count("tools/call") == 1
 
 
 @pytest.mark.parametrize("is_denied", [False, True])
@@ -114,27 +110,26 @@ class IdleUser:
 
 
 @pytest.mark.fault("F39")
-async def test_cancelling_a_call_during_its_login_starts_no_other_login(auth):
+async def test_cancelling_a_call_during_its_login_starts_no_other_login(auth, session):
     """Not even its notification does, for which no caller waits."""
     user = IdleUser()
     grant = oauth(ask=user.ask)
-    with protected_server(auth) as server:
-        server.is_open = True
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            server.is_open = False
-            call = await client.start_call("echo", {"text": "given up"})
-            await user.signal.wait()
-            call.cancel()
-            with pytest.raises(mcpwire.CallCancelled):
-                await call
-            await asyncio.to_thread(
-                server.wait_until,
-                lambda: b"notifications/cancelled" in server.refused[-1].raw,
-            )
-            server.is_open = True
-            await echo(client)
-            assert user.times == 1
-        user.never.set()
+    session.is_open = True
+    async with mcpwire.Client(mcpwire.Http(session.url, auth=grant)) as client:
+        session.is_open = False
+        call = await client.start_call("echo", {"text": "given up"})
+        await user.signal.wait()
+        call.cancel()
+        with pytest.raises(mcpwire.CallCancelled):
+            await call
+        await asyncio.to_thread(
+            session.wait_until,
+            lambda: b"notifications/cancelled" in session.refused[-1].raw,
+        )
+        session.is_open = True
+        await echo(client)
+        assert user.times == 1
+    user.never.set()
     assert user.times == 1
 
 
@@ -164,18 +159,17 @@ async def test_cancelling_a_2024_call_starts_no_second_login(auth):
 
 
 @pytest.mark.fault("F39")
-async def test_closing_with_an_expired_token_starts_no_login(auth, clock):
+async def test_closing_with_an_expired_token_starts_no_login(auth, session, clock):
     user = IdleUser()
     grant = oauth()
-    with protected_server(auth) as server:
-        client = mcpwire.Client(mcpwire.Http(server.url, auth=grant))
-        await client.connect()
-        object.__setattr__(grant, "ask", user.ask)
-        clock.pass_by(2 * HOUR_S)
-        auth.forget_all()
-        await client.aclose()
-        assert user.times == 0
-        user.never.set()
+    client = mcpwire.Client(mcpwire.Http(session.url, auth=grant))
+    await client.connect()
+    object.__setattr__(grant, "ask", user.ask)
+    clock.pass_by(2 * HOUR_S)
+    auth.forget_all()
+    await client.aclose()
+    assert user.times == 0
+    user.never.set()
 
 
 # The user logs in meanwhile.
@@ -211,7 +205,7 @@ async def test_login_during_session_renewal_pauses_the_call_timeout(auth):
 
 
 @pytest.mark.filterwarnings("ignore")  # a loop closed before its tasks ended warns
-def test_client_is_usable_after_its_loop_closed_during_a_login(auth):
+def test_client_is_usable_after_its_loop_closed_during_a_login(auth, stateless):
     """As a notebook or a test runner closes its loop: without ending its tasks."""
     urls = []
 
@@ -222,23 +216,21 @@ def test_client_is_usable_after_its_loop_closed_during_a_login(auth):
             await asyncio.Event().wait()
         return await asyncio.to_thread(browse, url)
 
-    with protected_server(auth, era="stateless") as server:
-        client = mcpwire.Client(mcpwire.Http(server.url, auth=oauth(ask=ask)))
-        first = asyncio.new_event_loop()
-        connecting = first.create_task(client.connect())
-        first.run_forever()
-        assert not connecting.done()
-        first.close()
+    client = mcpwire.Client(mcpwire.Http(stateless.url, auth=oauth(ask=ask)))
+    first = asyncio.new_event_loop()
+    connecting = first.create_task(client.connect())
+    first.run_forever()
+    assert not connecting.done()
+    first.close()
 
-        async def again(client):
-            async with asyncio.timeout(BOUND_S), client:
-                result = await client.call_tool("echo", {"text": "hi"})
-                assert result.text == "hi"
-                with pytest.raises(mcpwire.RequestTimeout):
-                    async with asyncio.timeout(10.0):
-                        await client.call_tool("slow", timeout=0.3)
-                server.release()
+    async def again(client):
+        async with asyncio.timeout(BOUND_S), client:
+            await echo(client)
+            with pytest.raises(mcpwire.RequestTimeout):
+                async with asyncio.timeout(10.0):
+                    await client.call_tool("slow", timeout=0.3)
+            stateless.release()
 
-        asyncio.run(again(client))
-        del client, connecting
-        gc.collect()
+    asyncio.run(again(client))
+    del client, connecting
+    gc.collect()

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from authorization_server import oauth
+from engine_calls import echo
 from evil_issuer import GOOD, good_and_evil, protected_server, stolen, use
 from http_bytes import reply
 
@@ -79,7 +80,7 @@ async def test_call_never_follows_a_redirect_with_credentials(stage, follows):
                 assert named in str(caught.value)
                 assert GOOD not in str(caught.value)
         del server.on["tools/call"]
-        assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+        await echo(client)
     assert (other.connections, other.requests) == (0, [])
     paths = {request.target for request in server.messages[count_before:]}
     assert paths == {"/mcp"}
@@ -99,7 +100,7 @@ async def test_get_and_delete_never_follow_a_redirect(stage, verb, follows):
         server.on[verb] = redirecting(status, place(name, server, other))
         redirecting_target = target(server, grant, follows=follows)
         async with mcpwire.Client(redirecting_target, **options) as client:
-            assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+            await echo(client)
             if verb == "GET":
                 await asyncio.to_thread(
                     server.wait_until,

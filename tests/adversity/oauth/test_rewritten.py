@@ -260,15 +260,14 @@ async def test_http_client_with_its_own_auth_is_refused(kind):
 
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("source", ["function", "call"])
-async def test_no_request_carries_two_authorization_fields(auth, source):
+async def test_no_request_carries_two_authorization_fields(auth, session, source):
     """A server and a proxy before it could each use a different one."""
     own = {"Authorization": "Bearer of-the-users-own"}
-    with protected_server(auth) as server:
-        options = {"headers": lambda: own} if source == "function" else {}
-        target = mcpwire.Http(server.url, auth=oauth(), **options)
-        with pytest.raises(mcpwire.LocalProtocolError, match="exclude each other"):
-            async with mcpwire.Client(target) as client:
-                await client.call_tool("echo", {"text": "hi"}, headers=own)
-        for request in server.requests:
-            assert request.raw.lower().count(b"\r\nauthorization:") <= 1
-            assert b"of-the-users-own" not in request.raw
+    options = {"headers": lambda: own} if source == "function" else {}
+    target = mcpwire.Http(session.url, auth=oauth(), **options)
+    with pytest.raises(mcpwire.LocalProtocolError, match="exclude each other"):
+        async with mcpwire.Client(target) as client:
+            await client.call_tool("echo", {"text": "hi"}, headers=own)
+    for request in session.requests:
+        assert request.raw.lower().count(b"\r\nauthorization:") <= 1
+        assert b"of-the-users-own" not in request.raw

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from authorization_server import authorization_server, browse, oauth, protected_server
-from engine_calls import connected
+from engine_calls import connected, echo
 from evil_issuer import BOUND_S, PEM, SECRETS, good_and_evil, knows_client, use
 from sentinel import SENTINEL
 
@@ -68,7 +68,7 @@ async def test_no_object_shows_a_secret_in_use(kind):
         else:
             grant = oauth()
         async with connected(server, grant) as client:
-            assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+            await echo(client)
             assert shown() == []
             good.forget_all()
             good.on["token"] = lambda request: (

@@ -8,7 +8,7 @@ import signal
 import warnings
 
 import pytest
-from authorization_server import browse, oauth, protected_server
+from authorization_server import browse, oauth
 from engine_calls import connected, echo
 
 import mcpwire
@@ -42,31 +42,31 @@ class Watched(mcpwire.MemoryStorage):
 
 @pytest.mark.pain("P33")
 @pytest.mark.attack("S24")
-async def test_lease_outlasts_the_requests_it_protects(auth):
+async def test_lease_outlasts_the_requests_it_protects(auth, session):
     """Another process would send the same refresh token, as a thief would."""
     storage = Watched()
     limits = mcpwire.Limits(oauth_timeout=60.0)
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-        async with mcpwire.Client(target, limits=limits) as client:
-            auth.expire_all()
-            await client.list_tools()
+    target = mcpwire.Http(session.url, auth=oauth(storage=storage))
+    async with mcpwire.Client(target, limits=limits) as client:
+        auth.expire_all()
+        await client.list_tools()
     assert auth.grants == ["authorization_code", "refresh_token"]
     # One more request, for a nonce.
     assert min(storage.seconds) > 2 * limits.oauth_timeout
 
 
 @pytest.mark.fault("F40")
-async def test_login_works_when_no_file_can_be_stored(auth, monkeypatch, tmp_path):
+async def test_login_works_when_no_file_can_be_stored(
+    auth, session, monkeypatch, tmp_path
+):
     """Tokens that no file can store live as long as the grant object."""
     (tmp_path / "state").write_text("no folder")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with protected_server(auth) as server:
-        grant = mcpwire.OAuth(redirect_uri="https://app.example.com/back")
-        target = mcpwire.Http(server.url, auth=grant)
-        begun = await mcpwire.begin_login(target)
-        returned = await asyncio.to_thread(browse, begun.url)
-        status = await mcpwire.finish_login(target, returned)
+    grant = mcpwire.OAuth(redirect_uri="https://app.example.com/back")
+    target = mcpwire.Http(session.url, auth=grant)
+    begun = await mcpwire.begin_login(target)
+    returned = await asyncio.to_thread(browse, begun.url)
+    status = await mcpwire.finish_login(target, returned)
     assert status.issuer == auth.issuer
 
 
@@ -79,12 +79,11 @@ class FailingRelease(mcpwire.MemoryStorage):
 
 
 @pytest.mark.fault("F40")
-async def test_lease_that_cannot_be_released_fails_no_call(auth):
+async def test_lease_that_cannot_be_released_fails_no_call(auth, session):
     """The lease expires by itself; the tokens are stored."""
-    with protected_server(auth) as server:
-        async with connected(server, oauth(storage=FailingRelease())) as client:
-            auth.expire_all()
-            await echo(client)
+    async with connected(session, oauth(storage=FailingRelease())) as client:
+        auth.expire_all()
+        await echo(client)
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
