@@ -1,5 +1,6 @@
 """The authorization request and the validation of its response."""
 
+import re
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -22,10 +23,11 @@ def server(**members):
     return ServerMetadata(ISSUER, **members)
 
 
-def url_for(metadata=None, scopes=(), resource="https://h.example/mcp"):
-    record = Record(
-        resource, metadata or server(), Identity("me & you"), asked_scopes=scopes
-    )
+def url_for(
+    metadata=None, scopes=(), resource="https://h.example/mcp", client_id="me & you"
+):
+    identity = Identity(client_id)
+    record = Record(resource, metadata or server(), identity, asked_scopes=scopes)
     redirect_uri = "http://127.0.0.1:3333/callback"
     return authorization_url(PendingLogin(record, STATE, "verifier", redirect_uri, 0.0))
 
@@ -99,9 +101,16 @@ def test_the_query_of_an_endpoint_cannot_replace_parameters(endpoint, start):
     assert len(names) == len(set(names))
 
 
-def test_an_authorization_url_passes_its_own_check():
-    url = url_for(scopes=("$(a)", "'b;"), resource="https://h/a?b=c&d#e")
+WEAPONS = ("$(calc)", "`calc`", "'&calc&'", "a;calc", "a|b", "%COMSPEC%", "^x", "<x>")
+
+
+@pytest.mark.attack("S04")
+@pytest.mark.rule("SEC-08")
+@pytest.mark.parametrize("weapon", WEAPONS)
+def test_texts_of_a_server_are_encoded_in_the_authorization_url(weapon):
+    url = url_for(None, (weapon,), f"https://h/a?b=c&{weapon}#e", weapon)
     assert check_authorization_url(url, server=parse_url("https://h/")) == url
+    assert re.fullmatch(r"[A-Za-z0-9:/?=&%._~*!@,+-]+", url)
 
 
 def test_a_missing_authorization_endpoint_is_an_error():

@@ -113,15 +113,6 @@ async def test_unattended_grants_get_and_renew_tokens(auth, server, clock, kind)
     assert (auth.authorizations, auth.registrations) == ([], [])
 
 
-@pytest.mark.rule("CC-01")
-@pytest.mark.parametrize("kind", UNATTENDED)
-async def test_unattended_grants_work_with_a_2024_server(auth, kind):
-    with protected_legacy(auth) as server:
-        async with connected(server, UNATTENDED[kind](auth)) as client:
-            await echo(client)
-    assert len(set(auth.grants)) == 1
-
-
 @pytest.mark.system("U55")
 @pytest.mark.rule("CC-02")
 @pytest.mark.parametrize("algorithm", KEYS)

@@ -26,22 +26,6 @@ URL: Final = f"http://{HOST}/mcp"
 ISSUER: Final = f"http://{LOGIN}"
 OUTSIDE: Final = {SERVER_ADDRESS, LOGIN_ADDRESS}
 
-LITERALS: Final = (
-    "127.8.8.8",
-    "10.0.0.1",
-    "169.254.169.254",
-    "LOCALHOST.",
-    "0x7f000001",
-    "017700000001",
-    "169.254.43518",
-    "[0:0:0:0:0:ffff:127.0.0.1]",
-    "[0000::1]",
-    "[fe80::1%25eth0]",
-    "x@127.0.0.1",
-    "login.example@127.0.0.1",
-    "²130706433",
-)
-"""Some spellings; tests/auth/test_url_policy.py has each class of address."""
 NAMES: Final = {
     "a1.example": "127.0.0.1",
     "a2.example": "fd00:ec2::254",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import webbrowser
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from authorization_server import oauth
 from evil_issuer import use
 from hostile_urls import HOSTILE
-from public import URL, browse_out_there, out_there, public_servers
+from public import URL, out_there, public_servers
 
 import mcpwire
 import mcpwire.sync
@@ -18,7 +16,6 @@ import mcpwire.sync
 pytestmark = [pytest.mark.attack("S04"), pytest.mark.rule("SEC-08")]
 
 WAYS = ("ask", "browser", "own browser", "nobody")
-SAFE = re.compile(r"[A-Za-z0-9:/?=&%._~*!@,+-]+")
 
 
 class Shown:
@@ -82,37 +79,3 @@ async def test_harmless_authorization_url_is_shown(internet, shown, way):
     assert shown.urls
     for url in shown.urls:
         assert url.startswith("https://login.example/authorize?")
-
-
-WEAPONS = ("$(calc)", "`calc`", "'&calc&'", "a;calc", "a|b", "%COMSPEC%", "^x", "<x>")
-
-
-@pytest.mark.parametrize("where", ["client", "scope", "resource", "query"])
-async def test_server_values_in_the_authorization_url_are_encoded(internet, where):
-    """Client ids, scopes and resources are texts that a server chooses."""
-    seen = []
-
-    def ask(url):
-        seen.append(url)
-        return browse_out_there(url)
-
-    with public_servers(internet) as (server, auth):
-        for weapon in WEAPONS:
-            if where == "client":
-                auth.add_client(weapon)
-                auth.edit["register"] = lambda document, id_=weapon: (
-                    document | {"client_id": id_}
-                )
-            elif where == "scope":
-                server.scopes = (weapon.replace('"', ""),)
-            elif where == "resource":
-                server.resource = f"{server.raw.origin}/mcp/../mcp?{weapon}"
-            else:
-                auth.edit["metadata"] = named(
-                    f"https://login.example/authorize?a={weapon}", server, auth
-                )
-            await use(URL, oauth(ask=ask), allow_insecure=True, trust_env=False)
-    for url in seen:
-        assert SAFE.fullmatch(url), url
-        assert parse_qs(urlsplit(url).query)["state"]
-    assert len(seen) == {"client": 8, "scope": 8}.get(where, len(seen))

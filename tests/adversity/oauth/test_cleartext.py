@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import certificates
 import pytest
-from authorization_server import json_answer, oauth
-from evil_issuer import GOOD, SECRETS, good_and_evil, protected_server, stolen, use
+from authorization_server import oauth
+from evil_issuer import GOOD, SECRETS
 
 import mcpwire
 
@@ -56,46 +55,3 @@ LOCAL = ("http://127.0.0.1/mcp", "http://[::1]:8000/mcp", "http://localhost/mcp"
 @pytest.mark.parametrize("url", [*LOCAL, "https://mcp.example/mcp"])
 def test_credentials_for_a_local_or_encrypted_server_are_accepted(url, kind):
     assert mcpwire.Http(url, auth=AUTH[kind]())
-
-
-ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
-ISSUER = "http://login.example"
-
-
-@pytest.mark.parametrize("allowed", [False, True])
-@pytest.mark.parametrize("field", [*ENDPOINTS, "authorization_servers"])
-async def test_https_discovery_never_continues_over_http(internet, field, allowed):
-    """Not even with `allow_insecure=True`."""
-    context = certificates.server_context()
-    with (
-        good_and_evil() as (good, _),
-        protected_server(good, ssl_context=context) as server,
-    ):
-        internet.hosts["127.0.0.1"] = server.raw.port
-        # The MCP server is its own authorization server, at one address.
-        resource_metadata = {"resource": server.url, "authorization_servers": [ISSUER]}
-        own = server.raw.origin
-        if field != "authorization_servers":
-            resource_metadata["authorization_servers"] = [own]
-        document = good.metadata() | {
-            "issuer": own,
-            **dict.fromkeys(ENDPOINTS, f"{own}/x"),
-            field: f"{ISSUER}/x",
-        }
-        server.on_metadata = lambda request: json_answer(
-            resource_metadata if "protected-resource" in request.target else document
-        )
-        asked_urls = []
-        outcome = await use(
-            server.url,
-            oauth(ask=asked_urls.append),
-            ssl=certificates.client_context(),
-            allow_insecure=allowed,
-            trust_env=False,
-        )
-        assert isinstance(outcome, mcpwire.UrlRefused), outcome
-        assert outcome.rule == "it must be https"
-        assert asked_urls == []
-        assert stolen(good, server.bodies) == []
-    assert set(internet.connects) == {"127.0.0.1"}
-    assert internet.asked == []
