@@ -1,8 +1,15 @@
-"""Client assertions: signed claims, accepted keys, and error texts without keys."""
+"""JSON web tokens: client assertions, proofs of possession, and sealed texts."""
 
+from __future__ import annotations
+
+import base64
+import hashlib
 import sys
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
@@ -12,7 +19,11 @@ from mcpwire.auth.jwt import (
     Prover,
     client_assertion,
     generate_proof_key,
+    import_sealing_key,
     import_signing_key,
+    read_nonce,
+    seal,
+    unseal,
 )
 from mcpwire.errors import LocalProtocolError
 
@@ -125,4 +136,166 @@ def test_missing_joserfc_is_named_in_the_error(use, monkeypatch):
         use()
     assert str(missing.value) == (
         "signing with a key needs joserfc: pip install joserfc"
+    )
+
+
+# --- proofs of possession (RFC 9449) ---------------------------------------------
+
+
+PROOF_KEY = generate_proof_key()
+PUBLIC = {name: PROOF_KEY[name] for name in ("kty", "crv", "x", "y")}
+URL = "https://h.example/mcp"
+
+
+def decoded(proof):
+    return jwt.decode(proof, ECKey.import_key(PUBLIC), algorithms=["ES256"])
+
+
+def claims(prover, url=URL, method="POST", **options):
+    return decoded(prover.proof(method, url, now=1_000.9, jti="id-1", **options)).claims
+
+
+def test_a_proof_contains_the_public_key_only():
+    header = decoded(Prover(PROOF_KEY).proof("GET", URL, now=1.0, jti="id-1")).header
+    assert header == {"typ": "dpop+jwt", "alg": "ES256", "jwk": PUBLIC}
+    assert "d" not in PUBLIC
+    named = {**PROOF_KEY, "kid": "mine", "use": "sig", "alg": "ES256"}
+    header = decoded(Prover(named).proof("GET", URL, now=1.0, jti="id-1")).header
+    assert header["jwk"] == PUBLIC
+
+
+def test_a_proof_names_method_url_and_time():
+    assert claims(Prover(PROOF_KEY), method="DELETE") == {
+        "jti": "id-1",
+        "htm": "DELETE",
+        "htu": URL,
+        "iat": 1_000,
+    }
+
+
+TARGETS = {
+    "https://h.example/mcp?a=b": "https://h.example/mcp",
+    "https://h.example/mcp#c": "https://h.example/mcp",
+    "https://H.example:443/A%2Fb/": "https://h.example/A%2Fb/",
+    "http://[::1]:8080/a": "http://[::1]:8080/a",
+}
+
+
+@pytest.mark.parametrize(("url", "target"), TARGETS.items(), ids=TARGETS)
+def test_a_proof_names_its_url_without_query_and_fragment(url, target):
+    assert claims(Prover(PROOF_KEY), url)["htu"] == target
+
+
+def test_a_proof_with_a_token_contains_its_hash():
+    found = claims(Prover(PROOF_KEY), access_token="the-token")["ath"]
+    digest = hashlib.sha256(b"the-token").digest()
+    assert base64.urlsafe_b64decode(f"{found}=") == digest
+
+
+# --- nonces ----------------------------------------------------------------------
+
+
+def test_a_proof_contains_the_nonce():
+    assert "nonce" not in claims(Prover(PROOF_KEY))
+    assert claims(Prover(PROOF_KEY), nonce="n")["nonce"] == "n"
+
+
+@pytest.mark.parametrize(
+    "nonce", [None, "", "a b", 'a"b', "a\\b", "a\x7f", "é", "n" * 1_025, "n\n"]
+)
+def test_an_invalid_nonce_is_ignored(nonce):
+    assert read_nonce(nonce) is None
+    assert read_nonce("eyJ7S_zG.eyJH0-Z.HX4w-7v") == "eyJ7S_zG.eyJH0-Z.HX4w-7v"
+
+
+# --- keys ------------------------------------------------------------------------
+
+
+def test_generated_keys_differ_and_hold_texts():
+    assert generate_proof_key() != generate_proof_key()
+    assert set(PROOF_KEY) >= {"kty", "crv", "x", "y", "d"}
+    assert all(isinstance(value, str) for value in PROOF_KEY.values())
+
+
+@given(st.text(st.characters(codec="utf-8")), st.floats(0, 4e9))
+def test_a_proof_verifies_for_any_token_and_time(token, now):
+    proof = Prover(PROOF_KEY).proof("GET", URL, now=now, jti="id", access_token=token)
+    found = decoded(proof).claims
+    assert found["iat"] == int(now)
+    assert "ath" in found
+    assert not {"=", "+", "/"} & set(found["ath"])
+
+
+# --- sealed texts -----------------------------------------------------------------
+
+
+OLD = import_sealing_key(b"o" * 32)
+NEW = import_sealing_key(b"n" * 32)
+KIND = "test-1"
+
+
+@pytest.mark.system("O20")
+@pytest.mark.parametrize("text", [b"", b"\0\0leading zeros", b"\xff" * 100, b"{}"])
+def test_unseal_returns_the_sealed_text(text: bytes) -> None:
+    sealed = seal(text, NEW, kind=KIND)
+    assert all("!" <= letter <= "~" for letter in sealed)
+    key = import_sealing_key(b"n" * 32)
+    assert unseal(sealed, [key], kind=KIND) == text
+
+
+@pytest.mark.system("O22")
+def test_unseal_tries_older_keys() -> None:
+    assert unseal(seal(b"x", OLD, kind=KIND), [NEW, OLD], kind=KIND) == b"x"
+
+
+@pytest.mark.system("O20", "O22")
+def test_unseal_returns_none_without_the_key() -> None:
+    assert unseal(seal(b"x", OLD, kind=KIND), [NEW], kind=KIND) is None
+    assert unseal(seal(b"x", OLD, kind=KIND), [], kind=KIND) is None
+
+
+@pytest.mark.system("O20")
+def test_changing_any_character_invalidates_a_sealed_text() -> None:
+    """Also the last one of each part, of which base64 ignores some bits."""
+    sealed = seal(b"secret", NEW, kind=KIND)
+    for at, letter in enumerate(sealed):
+        for other in "AQgw_.":
+            if other != letter:
+                changed = f"{sealed[:at]}{other}{sealed[at + 1 :]}"
+                assert unseal(changed, [NEW], kind=KIND) is None
+
+
+@pytest.mark.system("O20")
+@pytest.mark.parametrize(
+    "given", ["", ".", "....", "x" * 100, "eyJhbGciOiJub25lIn0....", "\xe9", "\ud800"]
+)
+def test_unseal_returns_none_for_garbage(given: str) -> None:
+    assert unseal(given, [NEW], kind=KIND) is None
+    start = seal(b"x", NEW, kind=KIND).partition("..")[0]
+    assert unseal(f"{start}..{given}", [NEW], kind=KIND) is None
+    assert unseal(f"{start}..{given}.{given}.{given}", [NEW], kind=KIND) is None
+
+
+def test_unseal_returns_none_for_an_oversized_text() -> None:
+    sealed = seal(b"x" * 100_000, NEW, kind=KIND)
+    assert unseal(sealed, [NEW], kind=KIND) is None
+
+
+def test_unseal_returns_none_for_another_kind() -> None:
+    assert unseal(seal(b"x", NEW, kind="other-1"), [NEW], kind=KIND) is None
+
+
+@pytest.mark.parametrize("key", [b"", b"x" * 31, b"x" * 33, "x" * 32, None])
+def test_an_invalid_sealing_key_is_refused_and_not_shown(key: Any) -> None:
+    with pytest.raises(ValueError, match="32 random bytes") as caught:
+        import_sealing_key(key)
+    assert "xxx" not in str(caught.value)
+
+
+def test_sealing_without_joserfc_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "joserfc", None)
+    with pytest.raises(LocalProtocolError) as caught:
+        import_sealing_key(b"x" * 32)
+    assert str(caught.value) == (
+        "sealing session ids needs joserfc: pip install joserfc"
     )

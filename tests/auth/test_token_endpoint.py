@@ -1,11 +1,23 @@
-"""The token endpoint: forms, client authentication and retries."""
+"""The token endpoint: forms, client authentication and retries; and revocation."""
 
 import base64
 from urllib.parse import unquote, unquote_plus
 
 import attrs
 import pytest
-from flow_driver import NOW, World, document, refused, tokens
+from flow_driver import (
+    EVIL,
+    GOOD,
+    NOW,
+    SERVER,
+    World,
+    document,
+    refused,
+    registered,
+    stored,
+    tokens,
+)
+from flow_driver import metadata as known_metadata
 from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jwt
@@ -21,6 +33,7 @@ from mcpwire.auth.tokens import (
     authenticate,
     grant_form,
     request_tokens,
+    revoke_tokens,
     select_auth_method,
 )
 from mcpwire.auth.url_policy import UrlPolicy
@@ -342,3 +355,63 @@ def test_other_nonce_responses_are_not_retried(answers):
 def test_an_invalid_proof_key_is_refused_before_sending():
     with pytest.raises(TokenError, match="the stored proof key"):
         request(dpop_key={"kty": "EC", "d": "secret"}, answers=[])
+
+
+# --- revocation -------------------------------------------------------------------
+
+
+REVOKE = f"{ISSUER}/revoke"
+LIVE = stored(tokens=GOOD)
+SERVER_POLICY = UrlPolicy(SERVER)
+
+
+def revoke(world, record=LIVE, policy=SERVER_POLICY):
+    world.run(revoke_tokens(record, policy))
+
+
+@pytest.mark.parametrize("status", [200, 401, 503])
+def test_revocation_ignores_the_response_status(status):
+    world = World(None, {REVOKE: Answer(status, {}, b"<p>")})
+    revoke(world)
+    assert len(world.posted) == 2
+
+
+def test_revocation_falls_back_to_the_secret_in_the_form():
+    known = known_metadata(
+        token_endpoint_auth_methods_supported=(
+            "client_secret_basic",
+            "client_secret_post",
+        )
+    )
+    identity = Identity("given", "s3cret", ISSUER)
+    answers = [Answer(401, {}, b""), Answer(200, {}, b""), Answer(200, {}, b"")]
+    world = World(None, {REVOKE: answers})
+    revoke(world, stored(tokens=GOOD, metadata=known, identity=identity))
+    assert [(form["token"], form.get("client_secret")) for _, form in world.posted] == [
+        ("refresh-1", None),
+        ("refresh-1", "s3cret"),
+        ("access-1", "s3cret"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        stored(tokens=None),
+        attrs.evolve(LIVE, metadata=known_metadata(revocation_endpoint=None)),
+    ],
+)
+def test_revocation_needs_tokens_and_an_endpoint(record):
+    world = World()
+    revoke(world, record)
+    assert world.kinds == []
+
+
+@pytest.mark.attack("S01")
+@pytest.mark.parametrize("issuer", [EVIL, f"{ISSUER}/", None])
+def test_revocation_with_another_issuer_is_refused(issuer):
+    world = World()
+    identity = registered(issuer=issuer, client_secret="SENTINEL")
+    with pytest.raises(RegistrationError):
+        revoke(world, stored(tokens=GOOD, identity=identity))
+    assert world.kinds == []

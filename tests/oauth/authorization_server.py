@@ -20,12 +20,13 @@ import http.client
 import itertools
 import json
 import threading
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote_plus, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 
 import token_reader
 from http_bytes import reply
-from oauth_parts import Family, Recorded, Refused, Registered
 from protected import protected_legacy, protected_server
 from raw_server import raw_server
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from raw_server import Connection, RawServer
+
+if TYPE_CHECKING:
+    from raw_server import Connection, RawRequest
 
 __all__ = [
     "ID_JAG",
@@ -485,3 +489,68 @@ def oauth(**options: Any) -> mcpwire.OAuth:
     """Return the grant of a user who consents to everything immediately."""
     usual = {"ask": browse, "storage": mcpwire.MemoryStorage()}
     return mcpwire.OAuth(**usual | options)
+
+
+class Recorded:
+    """One received request, parsed in each way that a test may need."""
+
+    def __init__(self, raw: RawRequest, key: str, conn: Connection) -> None:
+        parts = urlsplit(raw.target)
+        self.verb = raw.verb
+        self.path = parts.path
+        self.query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self.headers = raw.headers
+        self.raw = raw.raw
+        self.body = raw.body
+        self.key = key
+        """Its key in `KEYS`; its path where it has none."""
+        self.conn = conn
+
+    @cached_property
+    def pairs(self) -> list[tuple[str, str]]:
+        return parse_qsl(self.body.decode(), keep_blank_values=True)
+
+    @cached_property
+    def form(self) -> dict[str, str]:
+        return dict(self.pairs)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def __repr__(self) -> str:
+        return f"<{self.verb} {self.path} {self.form.get('grant_type', '')}>"
+
+
+@dataclass
+class Registered:
+    """A client that the server knows."""
+
+    client_id: str
+    secret: str | None = None
+    redirect_uris: list[str] | None = None
+    """None: any is accepted."""
+    method: str | None = None
+    """The required authentication method; None: any."""
+    key: str | None = None
+    """The public key of its assertions, PEM."""
+
+
+@dataclass
+class Family:
+    """The tokens that result from one consent."""
+
+    client_id: str
+    scopes: tuple[str, ...]
+    resource: str | None
+    refresh: str | None = None
+    thumbprint: str | None = None
+    access: list[str] = field(default_factory=list)
+
+
+class Refused(Exception):
+    """An error of RFC 6749 section 5.2."""
+
+    def __init__(self, error: str, status: int = 400, **fields: str) -> None:
+        super().__init__(error)
+        self.error, self.status, self.fields = error, status, fields

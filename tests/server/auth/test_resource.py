@@ -1,7 +1,9 @@
-"""`ResourceServer`: authentication, refusals, scopes and metadata."""
+"""`ResourceServer`: authentication, refusals, scopes, metadata and principals."""
 
 import logging
 
+import attrs
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,17 +19,29 @@ from resources import (
     resource,
 )
 
+import mcpwire
+from mcpwire.auth.discovery import parse_challenges
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.auth.resource_server import format_challenge
+from mcpwire.server import auth
 from mcpwire.server.auth import (
     ApiKeys,
     AuthenticationRefused,
     HttpRefusal,
     InvalidToken,
+    Principal,
     ResourceServer,
     ScopeRequired,
     StaticTokens,
     check_scopes,
 )
+from mcpwire.server.auth.resource_server import (
+    Credentials,
+    MalformedCredentials,
+    Realm,
+    read_credentials,
+)
+from mcpwire.testing import AsgiTransport
 
 SECRET = "hush-hush"
 
@@ -457,3 +471,236 @@ def test_every_request_is_verified_again():
     verdicts.verdicts["t"] = InvalidToken("taken back")
     assert refusal(server, authorization="Bearer t").http_status == 401
     assert verdicts.tokens == ["t", "t"]
+
+
+# Challenges...
+
+
+REALM = Realm(metadata_url=KNOWN, required=("read",))
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z_]{1,12}", fullmatch=True),
+        st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1),
+        max_size=4,
+    )
+)
+def test_formatted_challenge_parses_to_the_same_parameters(params):
+    (found,) = parse_challenges(format_challenge("Bearer", params))
+    assert (found.scheme, dict(found.params)) == ("bearer", params)
+
+
+@given(st.text())
+def test_parameter_values_cannot_inject_other_parameters(value):
+    written = format_challenge("Bearer", {"scope": value, "error": "invalid_token"})
+    assert written.isascii()
+    assert written.isprintable()
+    (found,) = parse_challenges(written)
+    assert found.params["error"] == "invalid_token"
+    assert set(found.params) <= {"scope", "error"}
+
+
+def test_challenge_without_parameters_is_the_scheme():
+    assert format_challenge("Bearer", {"scope": None, "error": ""}) == "Bearer"
+
+
+def test_invalid_token_challenge_has_a_fixed_description():
+    assert REALM.challenge("invalid_token") == (
+        'Bearer error="invalid_token", '
+        'error_description="The access token is not valid here", '
+        f'scope="read", resource_metadata="{KNOWN}"'
+    )
+
+
+@pytest.mark.rule("FLOW-26")
+def test_challenge_omits_offline_access():
+    realm = Realm(metadata_url=KNOWN, required=("read", "offline_access"))
+    assert "offline_access" not in realm.challenge(None, {"offline_access", "write"})
+
+
+def test_challenge_offers_both_schemes_with_parameters():
+    realm = Realm(schemes=("Bearer", "DPoP"), proof_algorithms=("ES256", "RS256"))
+    assert realm.challenge() == 'Bearer, DPoP algs="ES256 RS256"'
+
+
+@pytest.mark.rule("FLOW-14", "FLOW-15", "AUTH-14")
+def test_missing_scope_is_a_403_with_all_required_scopes():
+    principal = Principal(subject="ann", scopes={"read", "b"}, realm=REALM)
+    with pytest.raises(ScopeRequired) as caught:
+        check_scopes(principal, {"b", "a", "c"})
+    refusal = caught.value
+    assert isinstance(refusal, HttpRefusal)
+    assert refusal.http_status == 403
+    assert refusal.scopes == ("read", "a", "b", "c")
+    denial = denial_of(refusal)
+    assert (denial.error, denial.scopes) == (
+        "insufficient_scope",
+        ("read", "a", "b", "c"),
+    )
+    assert denial.resource_metadata == KNOWN
+    assert refusal.code == -32600
+
+
+@pytest.mark.rule("FLOW-15")
+def test_scopes_are_named_in_a_fixed_order():
+    named = {
+        Realm().scopes_for(order) for order in (["c", "a"], ["a", "c"], {"a", "c"})
+    }
+    assert named == {("a", "c")}
+
+
+@pytest.mark.parametrize("needed", [set(), {"a"}, {"a", "b"}])
+def test_principal_with_the_scopes_passes(needed):
+    check_scopes(Principal(scopes={"a", "b"}), needed)
+
+
+def test_missing_principal_passes_only_without_scopes():
+    check_scopes(None, frozenset())
+    with pytest.raises(ScopeRequired):
+        check_scopes(None, {"a"})
+
+
+# Credentials...
+
+
+@pytest.mark.case("G13")
+def test_credentials_and_their_errors_show_no_token():
+    assert SECRET not in repr(Credentials("bearer", SECRET))
+    with pytest.raises(MalformedCredentials) as caught:
+        read_credentials([f"Bearer {SECRET} {SECRET}"])
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([], None),
+        (["Basic YTpi"], None),
+        (["Negotiate"], None),
+        (["Bearer a.b-c_d~e+f/g=="], Credentials("bearer", "a.b-c_d~e+f/g==")),
+        (["  dPoP   t\t"], Credentials("dpop", "t")),
+    ],
+)
+def test_credentials_are_parsed_per_rfc_6750(values, found):
+    assert read_credentials(values) == found
+
+
+@given(st.text(st.characters(max_codepoint=255), max_size=50))
+def test_parsed_credentials_hold_only_token_characters(value):
+    try:
+        found = read_credentials([value])
+    except MalformedCredentials:
+        return
+    if found is not None:
+        assert found.token in value
+        assert found.token.isascii()
+        assert not set(found.token) & set(' ,;"\\\t\r\n')
+
+
+@pytest.mark.rule("FLOW-24", "SEC-03")
+@pytest.mark.attack("S08")
+@pytest.mark.case("G01")
+async def test_credential_headers_are_hidden_from_handlers():
+    auth = ResourceServer(
+        "https://t/mcp", verifiers=[ApiKeys({SECRET: "ann"}, header="X-API-Key")]
+    )
+    server = mcpwire.Server("guarded", auth=auth)
+
+    @server.tool
+    def fields(ctx: mcpwire.Context) -> dict[str, str]:
+        return dict(ctx.headers)
+
+    secrets = dict.fromkeys(
+        ["x-api-key", "cookie", "dpop", "proxy-authorization"], SECRET
+    )
+    async with httpx.AsyncClient(transport=AsgiTransport(server.asgi())) as http:
+        target = mcpwire.Http("https://t/mcp", headers=secrets, http_client=http)
+        async with mcpwire.Client(target) as client:
+            visible = (await client.call_tool("fields")).structured_content
+    assert "user-agent" in visible
+    assert not secrets.keys() & visible.keys()
+    assert SECRET not in str(visible)
+
+
+# Principals...
+
+
+@pytest.mark.case("G13")
+def test_repr_of_a_principal_omits_claims():
+    principal = Principal(subject="ann", claims={"email": SECRET})
+    assert SECRET not in repr(principal) + str(principal)
+
+
+def test_key_is_issuer_client_and_subject():
+    one = Principal(issuer="i", client_id="c", subject="s", scopes={"a"}, expires_at=1)
+    assert one.key == ("i", "c", "s")
+    assert attrs.evolve(one, scopes={"b"}, expires_at=2).key == one.key
+
+
+@pytest.mark.parametrize("name", ["issuer", "client_id", "subject"])
+def test_key_differs_if_one_of_the_three_fields_differs(name):
+    one = Principal(issuer="i", client_id="c", subject="s")
+    assert attrs.evolve(one, **{name: "x"}).key != one.key
+
+
+def test_claims_are_immutable_and_ignored_in_comparison():
+    given = {"a": 1}
+    principal = Principal(claims=given)
+    given["a"] = 2
+    assert principal.claims == {"a": 1}
+    with pytest.raises(TypeError):
+        principal.claims["a"] = 3
+    assert principal == Principal()
+    assert len({principal, Principal()}) == 1
+
+
+@pytest.mark.parametrize("name", ["scopes", "audience"])
+def test_string_for_scopes_or_audience_is_refused(name):
+    with pytest.raises(ValueError, match="collections"):
+        Principal(**{name: "read write"})
+
+
+def test_package_exports_only_its_public_names():
+    assert {name: getattr(auth, name).__name__ for name in dir(auth)} == {
+        name: name for name in auth.__all__
+    }
+    with pytest.raises(AttributeError, match="nothing_such"):
+        auth.nothing_such  # noqa: B018 - looking it up is the point
+
+
+# No authorization endpoints...
+
+
+@pytest.mark.attack("S25")
+@pytest.mark.parametrize("verb", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/authorize",
+        "/token",
+        "/register",
+        "/revoke",
+        "/callback",
+        "/mcp/authorize",
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/oauth-authorization-server/mcp",
+        "/.well-known/openid-configuration",
+    ],
+)
+async def test_authorization_endpoints_are_not_served(verb, path):
+    auth = mcpwire.ResourceServer(
+        RESOURCE,
+        authorization_servers=[ISSUER],
+        verifiers=[mcpwire.StaticTokens({"a-long-random-text": {"subject": "ada"}})],
+    )
+    server = mcpwire.Server("guarded", "1", auth=auth)
+    transport = AsgiTransport(server.asgi())
+    async with httpx.AsyncClient(transport=transport) as http_client:
+        answer = await http_client.request(verb, f"https://mcp.example{path}")
+        assert answer.status_code in {401, 404}
+        assert "location" not in answer.headers
+        shown = await http_client.get(
+            "https://mcp.example/.well-known/oauth-protected-resource"
+        )
+        assert shown.json()["authorization_servers"] == [ISSUER]
