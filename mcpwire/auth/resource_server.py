@@ -104,20 +104,11 @@ def resource_document(
 
 def expand_scopes(includes: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
     """Map each scope to itself and all scopes that it includes, also indirectly."""
-    direct = {scope: tuple(included) for scope, included in includes.items()}
-    expanded: dict[str, frozenset[str]] = {}
-    for scope in direct:
-        reachable = {scope}
-        pending = [scope]
-        while pending:
-            new = [
-                other
-                for other in direct.get(pending.pop(), ())
-                if other not in reachable
-            ]
-            reachable.update(new)
-            pending += new
-        expanded[scope] = frozenset(reachable)
+    expanded = {scope: frozenset({scope, *includes[scope]}) for scope in includes}
+    for scope, included in expanded.items():  # all ways that lead through this scope
+        for other, reachable in expanded.items():
+            if scope in reachable:
+                expanded[other] = reachable | included
     return expanded
 
 
@@ -216,10 +207,7 @@ def read_claims(claims: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_times(claims: Mapping[str, Any], *, now: float, leeway: float) -> None:
-    """Raise `RejectedToken` if a token has expired or is not valid yet.
-
-    `now` is in seconds since 1970; `leeway`, in seconds, tolerates clock skew.
-    """
+    """Raise `RejectedToken` if a token has expired or is not valid yet."""
     # RFC 7519, 4.1.4 and 4.1.5: valid before exp, and not before nbf.
     expires_at, begins_at = _date(claims, "exp"), _date(claims, "nbf")
     if expires_at is not None and now - leeway >= expires_at:

@@ -264,11 +264,7 @@ def _required_nonce(answer: Answer) -> str | None:
 
 def _secrets(identity: Identity, form: Form) -> list[str]:
     secrets = [value for name, value in form if name in _SECRET_FIELDS]
-    return (
-        secrets
-        if identity.client_secret is None
-        else [*secrets, identity.client_secret]
-    )
+    return [*secrets, identity.client_secret or ""]
 
 
 # Responses (RFC 6749 section 5, RFC 8693 section 2.2)

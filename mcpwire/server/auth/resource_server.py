@@ -26,6 +26,7 @@ from urllib.parse import unquote_plus
 import attrs
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.auth.jwt import check_crypto
 from mcpwire.auth.records import OFFLINE_ACCESS, check_scope, masked
 from mcpwire.auth.resource_server import (
     MAX_PROOFS,
@@ -507,8 +508,6 @@ class ResourceServer:
         schemes = {True: ("Bearer", "DPoP"), False: ("Bearer",), "required": ("DPoP",)}
         check_choice(self._dpop, "dpop", schemes)
         if self._dpop:
-            from mcpwire.auth.jwt import check_crypto
-
             check_crypto()
         paths = self.metadata_paths()
         return Realm(
@@ -556,11 +555,11 @@ class ResourceServer:
             raise self._refusal("the request has no credentials", None)
         principal = await self._verify(credentials)
         try:
-            self._check_binding(principal, credentials)
+            thumbprint = self._read_binding(principal, credentials)
         except RejectedToken as error:
             raise self._refusal(str(error), "invalid_token") from None
-        if credentials.scheme == "dpop":
-            self._check_proof(principal, credentials, headers, verb, url)
+        if thumbprint is not None:
+            self._check_proof(thumbprint, credentials.token, headers, verb, url)
         # 2026-07-28 basic/authorization, "Step-Up Authorization Flow": scopes may
         # include others.
         included = [self._includes[s] for s in principal.scopes if s in self._includes]
@@ -632,29 +631,29 @@ class ResourceServer:
             raise RejectedToken("it has expired")
         return principal
 
-    def _check_binding(self, principal: Principal, credentials: Credentials) -> None:
-        is_bound = bound_thumbprint(principal.claims) is not None
+    def _read_binding(
+        self, principal: Principal, credentials: Credentials
+    ) -> str | None:
+        """Return the thumbprint of the key that the token is bound to, if any."""
+        thumbprint = bound_thumbprint(principal.claims)
+        is_bound = thumbprint is not None
         # RFC 9449, 7.2: a token that is bound to a key is invalid without a proof.
         if (credentials.scheme == "dpop") != is_bound:
             raise RejectedToken("its authorization scheme does not fit its type")
         if self._dpop == "required" if not is_bound else not self._dpop:
             raise RejectedToken("tokens of its type are not accepted")
+        return thumbprint
 
     def _check_proof(
-        self,
-        principal: Principal,
-        credentials: Credentials,
-        headers: Headers,
-        verb: str,
-        url: str,
+        self, thumbprint: str, token: str, headers: Headers, verb: str, url: str
     ) -> None:
         # The host of the URL is chosen by the client; only the path counts.
         path = "/" + url.partition("?")[0].partition("://")[2].partition("/")[2]
         try:
             check_proof(
                 headers.all("dpop"),
-                token=credentials.token,
-                thumbprint=bound_thumbprint(principal.claims) or "",
+                token=token,
+                thumbprint=thumbprint,
                 verb=verb,
                 # A proxy may change the path of the URL that the client signed.
                 urls={self._url.origin + self._url.path, self._url.origin + path},

@@ -545,7 +545,6 @@ class IntrospectionVerifier:
         self._remember_no = remember_no
         self._leeway = check_leeway(leeway)
         self._clock = clock
-        self._limits = limits
         self._fetch = fetch or _fetch_from(self._endpoint, limits)
         self._open: WeakKeyDictionary[
             asyncio.AbstractEventLoop, FairPool[asyncio.Timeout]

@@ -118,13 +118,14 @@ class Fetcher:
     async def _follow_redirects(self, step: Fetch) -> Answer:
         anchor = self._anchor_url(parse_url(step.url).host)
         url = UrlPolicy(anchor, self._target.allow_insecure).check(step.url, step.what)
+        answer = await self._send(step, url)
         for _ in range(MAX_REDIRECTS):
-            answer = await self._send(step, url)
             redirect_url = _redirect_url(step, url, answer)
             if redirect_url is None:
-                return answer
+                break
             url = redirect_url
-        return await self._send(step, url)
+            answer = await self._send(step, url)
+        return answer
 
     def _anchor_url(self, host: str) -> Url:
         """Return the URL that a host may share a network with: a user's or server's."""
