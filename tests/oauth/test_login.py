@@ -88,32 +88,6 @@ async def test_another_instance_can_finish_a_begun_login(
 BACK = "https://app.example/oauth/callback"
 
 
-# Registration.
-
-
-@pytest.mark.case("G08")
-@pytest.mark.rule("REG-07", "REG-08", "REG-13")
-@pytest.mark.parametrize(
-    ("methods", "method"),
-    [
-        (["none"], "none"),
-        (["client_secret_basic"], "client_secret_basic"),
-        (["client_secret_post"], "client_secret_post"),
-    ],
-)
-async def test_the_registration_uses_a_supported_auth_method(
-    auth, session, methods, method
-):
-    auth.auth_methods = methods
-    async with connected(session) as client:
-        auth.expire_all()
-        await echo(client)
-    [registration] = (request.json for request in auth.registrations)
-    assert registration["token_endpoint_auth_method"] == method
-    assert registration["application_type"] == "native"
-    assert {*registration["grant_types"]} >= {"authorization_code", "refresh_token"}
-
-
 # The ask function.
 
 
