@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 
 import token_reader
-from http_bytes import reply
-from protected import protected_legacy, protected_server
+from protected import answer_bytes, protected_legacy, protected_server
 from raw_server import raw_server
 
 import mcpwire
@@ -224,9 +223,7 @@ class AuthorizationServer:
             request = Recorded(raw, key, conn)
             self.requests.append(request)
             self.raw.wake()
-            status, fields, body = self._answer(request)
-            named = {name.replace("-", "_"): text for name, text in fields.items()}
-            conn.send(reply(status, body, **named))
+            conn.send(answer_bytes(self._answer(request)))
 
     def keys(self) -> dict[str, str]:
         """Return the key of each path."""

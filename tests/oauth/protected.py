@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
+def answer_bytes(answer: tuple[int, dict[str, str], bytes]) -> bytes:
+    """Return a response of an answer: its status, fields and body."""
+    status, fields, body = answer
+    named = {name.replace("-", "_"): text for name, text in fields.items()}
+    return reply(status, body, **named)
+
+
 class Guarded:
     """Passes only requests with a valid token to a server.
 
@@ -111,9 +118,7 @@ class Guarded:
     def _known(self, path: str, request: RawRequest) -> bytes:
         replaced = self.on_metadata(request)
         if replaced is not None:
-            status, fields, body = replaced
-            named = {name.replace("-", "_"): text for name, text in fields.items()}
-            return reply(status, body, **named)
+            return answer_bytes(replaced)
         if path in {WELL_KNOWN, WELL_KNOWN + self.raw.path}:
             return json_reply(self.metadata())
         return reply(404)

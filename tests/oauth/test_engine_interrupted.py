@@ -20,12 +20,12 @@ SHORT_S = 0.3
 """A short timeout: a third of a second."""
 
 
-def hold_token_response(auth, grant_type):
-    """Have the server issue the tokens of that grant, and hold its response back."""
+def hold_refresh_response(auth):
+    """Have the server refresh the tokens, and hold its response back."""
     given, may_answer = threading.Event(), threading.Event()
 
     def answer(request):
-        if request.form["grant_type"] != grant_type:
+        if request.form["grant_type"] != "refresh_token":
             return None
         usual = auth.usual(request)
         given.set()
@@ -34,6 +34,15 @@ def hold_token_response(auth, grant_type):
 
     auth.on["token"] = answer
     return given, may_answer
+
+
+async def start_held_call(auth, client):
+    """Start a call whose refresh response is held back; return both."""
+    auth.expire_all()
+    given, may_answer = hold_refresh_response(auth)
+    call = await client.start_call("echo", {"text": "given up"})
+    await asyncio.to_thread(given.wait, BOUND_S)
+    return call, may_answer
 
 
 # Tokens that the server has issued are kept, also when their call was given up.
@@ -45,7 +54,7 @@ async def test_a_refresh_is_kept_after_its_call_is_given_up(auth, session, how):
     """The server has spent the old refresh token by then: there is only the new one."""
     async with connected(session) as client:
         auth.expire_all()
-        given, may_answer = hold_token_response(auth, "refresh_token")
+        given, may_answer = hold_refresh_response(auth)
         if how == "cancelled":
             call = await client.start_call("echo", {"text": "given up"})
             await asyncio.to_thread(given.wait, BOUND_S)
@@ -69,10 +78,7 @@ async def test_closing_waits_for_a_pending_token_response(auth, session, monkeyp
     grant = oauth()
     target = mcpwire.Http(session.url, auth=grant)
     async with mcpwire.Client(target) as client:
-        auth.expire_all()
-        given, may_answer = hold_token_response(auth, "refresh_token")
-        call = await client.start_call("echo", {"text": "given up"})
-        await asyncio.to_thread(given.wait, BOUND_S)
+        call, may_answer = await start_held_call(auth, client)
         threading.Timer(SHORT_S, may_answer.set).start()
     with pytest.raises(mcpwire.MCPError):
         await call
@@ -84,10 +90,7 @@ async def test_closing_waits_for_a_pending_token_response(auth, session, monkeyp
 async def test_closing_waits_at_most_the_settle_timeout(auth, session, monkeypatch):
     monkeypatch.setattr(authorizer, "SETTLE_TIMEOUT_S", SHORT_S)
     async with connected(session) as client:
-        auth.expire_all()
-        given, may_answer = hold_token_response(auth, "refresh_token")
-        call = await client.start_call("echo", {"text": "given up"})
-        await asyncio.to_thread(given.wait, BOUND_S)
+        call, may_answer = await start_held_call(auth, client)
     assert not may_answer.is_set()
     may_answer.set()
     with pytest.raises(mcpwire.MCPError):
@@ -96,10 +99,7 @@ async def test_closing_waits_at_most_the_settle_timeout(auth, session, monkeypat
 
 async def test_other_calls_get_the_token_of_a_cancelled_call(auth, session):
     async with connected(session) as client:
-        auth.expire_all()
-        given, may_answer = hold_token_response(auth, "refresh_token")
-        first = await client.start_call("echo", {"text": "first"})
-        await asyncio.to_thread(given.wait, BOUND_S)
+        first, may_answer = await start_held_call(auth, client)
         other = asyncio.create_task(client.call_tool("echo", {"text": "other"}))
         await asyncio.to_thread(
             session.wait_until, lambda: session.verbs().count("tools/call") == 2

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from authorization_server import SENTINEL, AuthorizationServer, Recorded, oauth
 from engine_calls import BOUND_S, connected, echo
-from http_bytes import reply
-from protected import ProtectedMcp
+from protected import ProtectedMcp, answer_bytes
 from raw_server import WAIT_S, raw_server
 
 import mcpwire
@@ -196,9 +195,7 @@ class OwnLogin(ProtectedMcp):
                     return request
                 recorded = Recorded(request, key, conn)
                 self.auth.requests.append(recorded)
-                status, fields, body = self.auth.usual(recorded)
-                named = {name.replace("-", "_"): text for name, text in fields.items()}
-                conn.send(reply(status, body, **named))
+                conn.send(answer_bytes(self.auth.usual(recorded)))
 
         conn.receive = receive
         super().serve(conn)

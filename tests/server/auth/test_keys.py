@@ -52,17 +52,12 @@ def test_keys_are_cached_until_they_expire(setup, seconds, times):
     assert not setup.site.requests[0].may_redirect
 
 
-def test_unknown_key_id_refetches_the_keys(setup):
-    setup.site.pages[JWKS_URL] = jwks(b=OTHER_EC)
+@pytest.mark.parametrize("kid", ["a", "b"], ids=["the same id", "another id"])
+def test_unknown_or_replaced_key_refetches_the_keys(setup, kid):
+    setup.site.pages[JWKS_URL] = jwks(**{kid: OTHER_EC})
     setup.now += 30
-    assert setup.verify("b", OTHER_EC).subject == "ann"
+    assert setup.verify(kid, OTHER_EC).subject == "ann"
     assert len(setup.site.requests) == 2
-
-
-def test_replaced_key_with_the_same_id_refetches_the_keys(setup):
-    setup.site.pages[JWKS_URL] = jwks(a=OTHER_EC)
-    setup.now += 30
-    assert setup.verify("a", OTHER_EC).subject == "ann"
 
 
 def test_removed_key_invalidates_remembered_tokens(setup):
@@ -203,36 +198,31 @@ def test_key_url_comes_from_the_document_that_names_one(named):
     assert JwtSetup(pages, place=None).verify().subject == "ann"
 
 
-def test_key_url_that_moved_is_followed_while_the_old_one_still_works():
-    metadata = {"issuer": ISSUER, "jwks_uri": JWKS_URL}
-    setup = JwtSetup({OAUTH: metadata, JWKS_URL: jwks(a=EC)}, place=None)
+METADATA = {"issuer": ISSUER, "jwks_uri": JWKS_URL}
+NEW_URL = "https://keys.example/new"
+MOVED = {
+    "the old one still works": (
+        30,
+        {
+            OAUTH: METADATA | {"jwks_uri": NEW_URL},
+            JWKS_URL: jwks(a=EC),
+            NEW_URL: jwks(a=EC, b=OTHER_EC),
+        },
+    ),
+    "the old one is gone": (
+        3_600,
+        {OAUTH: METADATA | {"jwks_uri": NEW_URL}, NEW_URL: jwks(b=OTHER_EC)},
+    ),
+    "the metadata is not available": (3_600, {JWKS_URL: jwks(b=OTHER_EC)}),
+}
+
+
+@pytest.mark.parametrize(("seconds", "pages"), MOVED.values(), ids=MOVED)
+def test_key_url_is_the_one_that_the_metadata_named_last(seconds, pages):
+    setup = JwtSetup({OAUTH: METADATA, JWKS_URL: jwks(a=EC)}, place=None)
     setup.verify()
-    new_url = "https://keys.example/new"
-    setup.site.pages[OAUTH] = metadata | {"jwks_uri": new_url}
-    setup.site.pages[new_url] = jwks(a=EC, b=OTHER_EC)
-    setup.now += 30
-    assert setup.verify("b", OTHER_EC).subject == "ann"
-
-
-def test_known_key_url_is_used_while_the_metadata_is_not_available():
-    metadata = {"issuer": ISSUER, "jwks_uri": JWKS_URL}
-    setup = JwtSetup({OAUTH: metadata, JWKS_URL: jwks(a=EC)}, place=None)
-    setup.verify()
-    setup.site.pages = {JWKS_URL: jwks(b=OTHER_EC)}
-    setup.now += 3_600
-    assert setup.verify("b", OTHER_EC, exp=setup.now + 60).subject == "ann"
-
-
-def test_moved_key_url_is_followed():
-    metadata = {"issuer": ISSUER, "jwks_uri": JWKS_URL}
-    setup = JwtSetup({OAUTH: metadata, JWKS_URL: jwks(a=EC)}, place=None)
-    setup.verify()
-    new_url = "https://keys.example/new"
-    setup.site.pages = {
-        OAUTH: metadata | {"jwks_uri": new_url},
-        new_url: jwks(b=OTHER_EC),
-    }
-    setup.now += 3_600
+    setup.site.pages = pages
+    setup.now += seconds
     assert setup.verify("b", OTHER_EC, exp=setup.now + 60).subject == "ann"
 
 
