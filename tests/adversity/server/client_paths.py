@@ -21,11 +21,8 @@ def events(visit):
     return [json.loads(e.data) for e in SSEDecoder(2**20).feed(visit.body) if e.data]
 
 
-def session_id(visit):
-    """Return the session id of a response."""
-    return {name.lower(): value for name, value in visit.headers.items()}[
-        "mcp-session-id"
-    ]
+def encoded(message):
+    return message if isinstance(message, bytes) else json.dumps(message).encode()
 
 
 class InMemory:
@@ -46,8 +43,8 @@ class InMemory:
         return self
 
     async def say(self, body):
-        """Send bytes; return each message that the server sends."""
-        self._hand.receive(body + b"\n")
+        """Send a message or bytes; return each message that the server sends."""
+        self._hand.receive(encoded(body) + b"\n")
         return await self._hand.settled()
 
     async def aclose(self):
@@ -72,16 +69,16 @@ class OverHttp:
             self.head.append(("mcp-protocol-version", "2026-07-28"))
             return self
         opening = {**session(self.version), "capabilities": self._capabilities}
-        message = request("init", "initialize", opening)
-        opened = await self.visit("POST", json.dumps(message).encode())
-        id = session_id(opened)
+        opened = await self.visit("POST", request("init", "initialize", opening))
+        id = opened.headers["mcp-session-id"]
         self.head += [("mcp-session-id", id), ("mcp-protocol-version", self.version)]
-        ready = json.dumps(notice("notifications/initialized")).encode()
+        ready = notice("notifications/initialized")
         assert (await self.visit("POST", ready)).status == 202
         return self
 
     def begin(self, verb, body=None, more=()):
         """Begin a request without waiting for its response."""
+        body = None if body is None else encoded(body)
         named = self.named(body) if verb == "POST" else self.head
         return Visit(scope(verb, headers=[*named, *more]), body).begin(self.app)
 
@@ -97,7 +94,7 @@ class OverHttp:
         return visit
 
     async def say(self, body):
-        """Send bytes; return each message that the server sends."""
+        """Send a message or bytes; return each message that the server sends."""
         seen = await self.visit("POST", body)
         self.status = seen.status
         if not seen.body:

@@ -6,6 +6,7 @@ import json
 import pytest
 from asgi_driver import Visit, scope
 from attacked_server import build
+from hosted import fields
 from raw_client import modern, request, session
 
 VERBS = ("POST", "GET", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH", "TRACE", "X")
@@ -49,18 +50,9 @@ EVIL_ORIGINS = (
 ORIGINS = ("http://localhost", "http://127.0.0.1:5173", "https://localhost:8443")
 
 
-def head(**fields):
-    named = {
-        "host": "127.0.0.1:8000",
-        "content-type": "application/json",
-        "accept": "application/json, text/event-stream",
-        **fields,
-    }
-    return [(name, value) for name, value in named.items() if value is not None]
-
-
-async def response_to(app, verb, path, body=b"{}", **fields):
-    visit = Visit(scope(verb, path, head(**fields)), body)
+async def response_to(app, verb, path, body=b"{}", **more):
+    named = fields(mcp_protocol_version=None, **more)
+    visit = Visit(scope(verb, path, named), body)
     visit.leave()
     return await visit.begin(app).done()
 
@@ -87,32 +79,24 @@ async def test_foreign_hosts_and_origins_are_refused_on_every_path(cors):
     foreign = (*hosts, *origins)
     every_route = itertools.product(VERBS, PATHS, [hosts[0], origins[0]])
     cases = [*every_route, *itertools.product(["POST", "GET"], ["/mcp"], foreign)]
-    for verb, path, fields in cases:
-        answer = await response_to(app, verb, path, bodies["initialize"], **fields)
-        assert answer.status == 403, (verb, path, fields)
-        named = {name.lower() for name in answer.headers}
+    for verb, path, named in cases:
+        answer = await response_to(app, verb, path, bodies["initialize"], **named)
+        assert answer.status == 403, (verb, path, named)
         # No header allows the page's browser to read the response.
-        assert not {each for each in named if each.startswith("access-")}
-        assert "mcp-session-id" not in named
-    for fields in foreign:
-        answer = await response_to(app, "POST", "/mcp", bodies["call"], **fields)
+        assert not {name for name in answer.headers if name.startswith("access-")}
+        assert "mcp-session-id" not in answer.headers
+    for named in foreign:
+        answer = await response_to(app, "POST", "/mcp", bodies["call"], **named)
         assert answer.status == 403
     assert ran == []
-    for fields in [
-        *({"host": each} for each in HOSTS),
-        *({"origin": o} for o in ORIGINS),
-    ]:
-        answer = await response_to(app, "POST", "/mcp", bodies["initialize"], **fields)
-        assert answer.status == 200, fields
+    local = [{"host": each} for each in HOSTS] + [{"origin": o} for o in ORIGINS]
+    for named in local:
+        answer = await response_to(app, "POST", "/mcp", bodies["initialize"], **named)
+        assert answer.status == 200, named
     await app.aclose()
 
 
-SIMPLE = (
-    "text/plain",
-    "application/x-www-form-urlencoded",
-    "multipart/form-data",
-    None,
-)
+SIMPLE = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
 
 
 @pytest.mark.attack("S11")
@@ -120,7 +104,7 @@ SIMPLE = (
 async def test_request_without_cors_preflight_is_refused(path):
     app = build().asgi(legacy_sse=True)
     body = json.dumps(request(1, "initialize", session())).encode()
-    for kind in (*SIMPLE, "text/plain;application/json", "application/jsonx", ""):
+    for kind in (*SIMPLE, "text/plain;application/json", "application/jsonx", "", None):
         answer = await response_to(app, "POST", path, body, **{"content-type": kind})
         assert answer.status == 415, kind
     await app.aclose()

@@ -91,7 +91,7 @@ async def test_malformed_call_runs_no_tool(way):
     messages = [renamed(plain(way), path, name) for path, name in RENAMED]
     messages += [plain(way, **changes) for changes in VALUES]
     for message in messages:
-        answers = await way.say(json.dumps(message).encode())
+        answers = await way.say(message)
         assert ran == [], message
         assert len(answers) <= 1, message
         for answer in answers:
@@ -101,7 +101,7 @@ async def test_malformed_call_runs_no_tool(way):
             # Either the same id, or no id.
             assert answer.get("id", ...) in ((sent, ...) if is_id else (..., None))
     await works(way)
-    [answer] = await way.say(json.dumps(plain(way)).encode())
+    [answer] = await way.say(plain(way))
     assert (len(ran), answer["id"]) == (1, 1)
     await way.aclose()
 
@@ -120,7 +120,7 @@ async def test_responses_without_a_request_are_not_answered(way):
             {"result": {}, "error": {"code": 1, "message": "x"}},
         ):
             message = {"jsonrpc": "2.0", "id": id, **outcome}
-            answers = await way.say(json.dumps(message).encode())
+            answers = await way.say(message)
             # An invalid message is refused over HTTP, without an id.
             assert all("id" not in each for each in answers), message
     await works(way)

@@ -8,13 +8,12 @@ import re
 import pytest
 from asgi_driver import Visit, scope
 from attacked_server import build
+from hosted import fields, post, posted
 from hypothesis import given
 from hypothesis import strategies as st
 from raw_client import META, modern, request, session
 
 from mcpwire.server.auth import ResourceServer, StaticTokens
-
-TIMEOUT_S = 30.0
 
 NAMED = (
     *("host", "origin", "accept", "content-type", "content-encoding", "authorization"),
@@ -46,11 +45,7 @@ VALUES = (
 
 FIELDS = st.lists(st.tuples(st.sampled_from(NAMED), VALUES), max_size=6)
 
-DEFAULT_HEAD = {
-    "host": "127.0.0.1:8000",
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-}
+DEFAULT_HEAD = dict(fields(mcp_protocol_version=None))
 
 LINE = re.compile(rb"[\x20-\x7e\x80-\xff]*")
 
@@ -76,16 +71,15 @@ def apps():
     }
 
 
-async def answers(app, verb, path, fields, body):
-    merged = {**DEFAULT_HEAD, **dict(fields)}
+async def answers(app, verb, path, given, body):
+    merged = {**DEFAULT_HEAD, **dict(given)}
     raw = [
         (name.encode(), value.encode("latin-1", "replace"))
-        for name, value in (*merged.items(), *fields[1:2])
+        for name, value in (*merged.items(), *given[1:2])
     ]
     visit = Visit({**scope(verb, path), "headers": raw}, body)
     visit.leave()
-    await asyncio.wait_for(visit.begin(app).task, TIMEOUT_S)
-    return visit.sent
+    return (await visit.begin(app).done()).sent
 
 
 REQUESTS = st.fixed_dictionaries(
@@ -138,13 +132,9 @@ def test_client_bytes_do_not_break_a_response_head(apps, case):
 async def test_client_text_does_not_inject_an_event():
     app = build().asgi()
     nasty = "x\r\n\r\nevent: endpoint\ndata: {}\n\nid: 1\r\rretry: 0\u2028\x85"
-    params = {"name": "tell", "arguments": {"text": nasty}, "_meta": META}
+    params = {"name": "tell", "arguments": {"text": nasty}}
     params["_meta"] = {**META, "progressToken": nasty}
-    message = request(nasty, "tools/call", params)
-    head = {**DEFAULT_HEAD, "mcp-protocol-version": "2026-07-28"}
-    head |= {"mcp-method": "tools/call", "mcp-name": "tell"}
-    visit = Visit(scope(headers=list(head.items())), json.dumps(message).encode())
-    await asyncio.wait_for(visit.begin(app).task, TIMEOUT_S)
+    visit = await post(app, request(nasty, "tools/call", params))
     lines = [line for line in re.split(r"\r\n|\r|\n", visit.body.decode()) if line]
     assert lines
     ours = (": ", ":", 'data: {"jsonrpc"')
@@ -164,7 +154,6 @@ async def test_client_text_does_not_inject_a_log_line(caplog):
 
     app = server.asgi()
     nasty = "x\r\n2026-01-01 admin logged in\x1b]0;title\x07\x1b[2J\x9b1m\u202e\u2028"
-    head = {**DEFAULT_HEAD, "mcp-protocol-version": "2026-07-28"}
     for method, params in (
         (nasty, {}),
         ("tools/call", {"name": nasty}),
@@ -173,16 +162,12 @@ async def test_client_text_does_not_inject_a_log_line(caplog):
         ("initialize", {**session(), "clientInfo": {"name": nasty, "version": nasty}}),
     ):
         for message in (modern(nasty, method, params), request(1, method, params)):
-            body = json.dumps(message).encode()
+            named = {"mcp_method": method.encode().hex(), "user_agent": "a\nb"}
             for path in ("/mcp", "/mcp\r\nx\x1b[2J"):
-                named = {
-                    **head,
-                    "mcp-method": method.encode().hex(),
-                    "user-agent": "a\nb",
-                }
-                visit = Visit(scope(path=path, headers=list(named.items())), body)
+                visit = posted(message, mcp_name=None, **named)
+                visit.scope["path"] = path
                 visit.leave()
-                await asyncio.wait_for(visit.begin(app).task, TIMEOUT_S)
+                await visit.begin(app).done()
     await app.aclose()
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) >= 20

@@ -1,7 +1,6 @@
 """An HTTP application whose loop ends or whose startup hangs."""
 
 import asyncio
-import json
 import threading
 from contextlib import asynccontextmanager
 
@@ -13,11 +12,11 @@ from mcpwire import Server
 
 TIMEOUT_S = 30
 REVISION = "2025-11-25"
-INITIALIZE = json.dumps(request(0, "initialize", session(REVISION))).encode()
+INITIALIZE = request(0, "initialize", session(REVISION))
 
 
 def tool(name, id=1):
-    return json.dumps(request(id, "tools/call", {"name": name})).encode()
+    return request(id, "tools/call", {"name": name})
 
 
 def client_of(app):

@@ -1,7 +1,6 @@
 """Cancelling, polling and flooding at every moment: at most one response."""
 
 import asyncio
-import json
 
 import pytest
 from attacked_server import build
@@ -10,10 +9,6 @@ from raw_client import Hand, modern, notice, request
 
 ITERATIONS = range(14)
 """More loop iterations than a short call takes."""
-
-
-def encoded(message):
-    return json.dumps(message).encode()
 
 
 class Steps:
@@ -81,9 +76,9 @@ async def test_cancelled_http_call_ends_its_stream(tool):
     steps = Steps()
     way = await OverHttp(steps.server, "2025-11-25", stream_after=0.001).open()
     for count in ITERATIONS:
-        visit = way.begin("POST", encoded(call(request, 1, tool)))
+        visit = way.begin("POST", call(request, 1, tool))
         await turns(count)
-        gone = encoded(notice("notifications/cancelled", requestId=1))
+        gone = notice("notifications/cancelled", requestId=1)
         assert await way.say(gone) == []
         await visit.task
         # The stream ends, with or without a response.
@@ -99,7 +94,7 @@ async def test_http_disconnect_at_any_moment_cancels_the_call(tool):
     steps = Steps()
     way = await OverHttp(steps.server, None, stream_after=0.001).open()
     for count in ITERATIONS:
-        visit = way.begin("POST", encoded(call(modern, 1, tool)))
+        visit = way.begin("POST", call(modern, 1, tool))
         await turns(count)
         visit.leave()
         await visit.task
@@ -136,17 +131,13 @@ async def test_flooding_client_does_not_block_another():
     one = await OverHttp(steps.server, "2025-11-25").open()
     other = await OverHttp(steps.server, "2025-11-25", app=one.app).open()
     alone = await OverHttp(steps.server, None, app=one.app).open()
-    flood = [
-        one.begin("POST", encoded(call(request, id, "hangs"))) for id in range(500)
-    ]
-    flood += [
-        alone.begin("POST", encoded(call(modern, id, "hangs"))) for id in range(500)
-    ]
+    flood = [one.begin("POST", call(request, id, "hangs")) for id in range(500)]
+    flood += [alone.begin("POST", call(modern, id, "hangs")) for id in range(500)]
     await turns(20)
     for _ in range(3):
         await works(other)
         await works(alone)
-        [pong] = await one.say(encoded(request("ping", "ping")))
+        [pong] = await one.say(request("ping", "ping"))
         assert pong["result"] == {}
     await one.aclose()
     await asyncio.gather(*(visit.task for visit in flood))

@@ -1,19 +1,13 @@
 """Concurrent sessions with the same request ids stay separate."""
 
-import json
-
 import pytest
 from attacked_server import build
-from client_paths import OverHttp, events, opened, works
+from client_paths import OverHttp, events, opened
 from raw_client import request, session
 
 import mcpwire
 
 ELICITATION = {"elicitation": {"form": {}}}
-
-
-def encoded(message):
-    return json.dumps(message).encode()
 
 
 def build_asking_server():
@@ -42,11 +36,11 @@ async def test_session_cannot_answer_another_sessions_request():
     other = await OverHttp(
         server, "2025-11-25", capabilities=ELICITATION, app=one.app
     ).open()
-    call = encoded(request(1, "tools/call", {"name": "secret", "arguments": {}}))
+    call = request(1, "tools/call", {"name": "secret", "arguments": {}})
 
     def answer(id, word):
         content = {"action": "accept", "content": {"word": word}}
-        return encoded({"jsonrpc": "2.0", "id": id, "result": content})
+        return {"jsonrpc": "2.0", "id": id, "result": content}
 
     # Early responses, for each id that may be used: nothing was requested yet.
     for id in (0, 1, 2, "0", "1"):
@@ -89,49 +83,9 @@ async def test_second_initialize_over_http_is_refused():
         "clientInfo": {"name": "impostor", "version": "1"},
     }
     for params in (again, session(), {}):
-        [answer] = await way.say(encoded(request(2, "initialize", params)))
+        [answer] = await way.say(request(2, "initialize", params))
         assert answer["error"]["code"] == -32600
     call = {"name": "who", "arguments": {}}
-    [answer] = await way.say(encoded(request(3, "tools/call", call)))
+    [answer] = await way.say(request(3, "tools/call", call))
     assert answer["result"]["content"][0]["text"] == "hand 2025-11-25 False"
-    await way.aclose()
-
-
-@pytest.mark.attack("S09")
-@pytest.mark.case("D04")
-async def test_only_the_exact_session_id_is_accepted():
-    way = await opened("HTTP, session", build())
-    id = next(value for name, value in way.head if name == "mcp-session-id")
-    wrong = {
-        *(
-            id[:-1],
-            id + "0",
-            id.upper(),
-            id.swapcase(),
-            id[::-1],
-            id * 2,
-            f"{id}, {id}",
-        ),
-        *(
-            f'"{id}"',
-            f"{id};x",
-            id.replace(id[0], "%" + id[0]),
-            "0",
-            "null",
-            "x" * 9_999,
-        ),
-    } - {id}
-    others = [each for each in way.head if each[0] != "mcp-session-id"]
-    original, way.head = way.head, others
-    ping = encoded(request(1, "ping"))
-    for each in sorted(wrong):
-        for verb, status in (("POST", 404), ("GET", 404), ("DELETE", 404)):
-            seen = await way.visit(verb, ping, [("mcp-session-id", each)])
-            assert seen.status == status, (verb, each)
-    for verb in ("POST", "GET", "DELETE"):
-        assert (await way.visit(verb, ping)).status == 400
-        seen = await way.visit(verb, ping, [("mcp-session-id", "")])
-        assert seen.status in {400, 404}
-    way.head = original
-    await works(way)
     await way.aclose()

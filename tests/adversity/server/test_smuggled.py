@@ -4,21 +4,20 @@ A proxy in front of us may see another end than we do; what it reads as the body
 request must not be another one here.
 """
 
-import json
-
 import pytest
 from attacked_server import build
-from sockets import HEAD, Line, call, raw, served
+from hosted import call
+from raw_sockets import answer, connected, port_of, raw, rest, served
 
-OUTER = json.dumps(call(1, "outer", "mark")).encode()
-INNER = raw(call(2, "inner", "mark"), Mcp_Name="mark")
+
+def marked(text, **fields):
+    return raw(call(1, "mark", {"text": text}), connection=None, **fields)
+
+
+TOP, _, OUTER = marked("outer", content_length=None).partition(b"\r\n\r\n")
+INNER = marked("inner")
 SIZE = len(OUTER)
 CHUNK = b"%x\r\n" % SIZE + OUTER + b"\r\n0\r\n\r\n"
-
-ENTRIES = {**HEAD, "Mcp-Method": "tools/call", "Mcp-Name": "mark"}
-TOP = "\r\n".join(
-    ["POST /mcp HTTP/1.1", *(f"{name}: {value}" for name, value in ENTRIES.items())]
-).encode()
 
 
 def framed(fields, body):
@@ -110,20 +109,19 @@ def build_marking_server():
 async def test_ambiguously_framed_request_closes_the_connection(parser):
     server, ran = build_marking_server()
     options = {} if parser is None else {"uvicorn": {"http": parser}}
-    async with served(server, **options) as port:
+    async with served(server, **options) as (url, _):
         for name, data in DISPUTED.items():
-            async with Line(port) as line:
-                await line.send(data)
-                line.end()
-                output = await line.rest()
+            async with connected(port_of(url)) as (reader, writer):
+                writer.write(data)
+                writer.write_eof()
+                output = await rest(reader)
             assert ran == [], name
             statuses = [each[:3] for each in output.split(b"HTTP/1.1 ")[1:]]
             assert statuses in ([b"400"], []), name
         for name, data in AGREED.items():
-            async with Line(port) as line:
-                await line.send(data + INNER)
-                assert (await line.answer())[0] == 200
-                assert (await line.answer())[0] == 200
+            async with connected(port_of(url)) as (reader, writer):
+                writer.write(data + INNER)
+                assert [(await answer(reader))[0] for _ in range(2)] == [200, 200]
             assert ran == ["outer", "inner"], name
             ran.clear()
 
@@ -132,10 +130,9 @@ async def test_ambiguously_framed_request_closes_the_connection(parser):
 async def test_request_after_a_refused_one_is_read_separately():
     server, ran = build_marking_server()
     # A refused request must not smuggle in the next one.
-    evil = {"Host": "evil.example", "Mcp_Name": "mark"}
-    async with served(server) as port, Line(port) as line:
-        await line.send(raw(call(1, "one", "mark"), **evil) * 2)
-        assert [(await line.answer())[0] for _ in range(2)] == [403, 403]
-        await line.send(INNER)
-        assert (await line.answer())[0] == 200
+    evil = marked("one", host="evil.example")
+    async with served(server) as (url, _), connected(port_of(url)) as (reader, writer):
+        for data, statuses in ((evil * 2, [403, 403]), (INNER, [200])):
+            writer.write(data)
+            assert [(await answer(reader))[0] for _ in statuses] == statuses
     assert ran == ["inner"]

@@ -171,7 +171,7 @@ class OverHttp:
         params = {"name": self._tool, "arguments": {"text": "hi"}}
         era = META if self._way.version is None else {}
         message = request(id, "tools/call", params, {**era, "progressToken": id})
-        visit = await self._way.visit("POST", json.dumps(message).encode())
+        visit = await self._way.visit("POST", message)
         assert visit.status == 200
         data = [visit.json()] if self._tool == "echo" else events(visit)
         assert data[-1]["id"] == id

@@ -96,6 +96,7 @@ async def test_request_without_a_session_id_is_refused_with_400(method):
 
 @pytest.mark.system("O53")
 @pytest.mark.rule("LHTTP-26")
+@pytest.mark.attack("S09")
 @pytest.mark.case("D04")
 async def test_unknown_or_deleted_session_id_gets_404_for_every_verb():
     async with Bench(echo) as bench:
@@ -103,7 +104,12 @@ async def test_unknown_or_deleted_session_id_gets_404_for_every_verb():
         hand = await bench.open()
         deleted = await hand.delete().done()
         assert (deleted.status, deleted.body) == (204, b"")
-        for id in (hand.id, "unknown", "", other.id + "x", "ü"):
+        good = other.id
+        for id in (
+            *(hand.id, "unknown", "", "ü", "0", "null", "x" * 9_999),
+            *(good + "x", good[:-1], good.swapcase(), good[::-1], good * 2),
+            *(f"{good}, {good}", f'"{good}"', f"{good};x", f"%{good}"),
+        ):
             hand.id = id
             assert refusal(await hand.post(request(1, "ping")).done())[0] == 404
             assert refusal(await hand.post(notice("x/y")).done())[0] == 404
