@@ -46,8 +46,7 @@ async def test_session_and_stateless_requests_work_side_by_side(both):
 
 
 async def test_version_header_alone_makes_a_request_stateless(both):
-    message = raw_client.request(1, "tools/list")
-    visit = await post(both, message)
+    visit = await post(both, raw_client.request(1, "tools/list"))
     assert visit.status == 400
     assert visit.json()["error"]["code"] == -32602
 
@@ -104,22 +103,31 @@ async def oldest():
     await made.aclose()
 
 
-@pytest.mark.case("C11")
-async def test_legacy_sse_transport_is_served_when_enabled(oldest):
+async def legacy_stream(made):
+    """Open a stream of 2024-11-05; return it, and a function that posts messages."""
     stream = posted(call())
     stream.scope.update(method="GET", path="/mcp/sse")
-    stream.begin(oldest)
+    stream.begin(made)
     await stream.until(lambda v: b"\n\n" in v.body)
     kind, _, endpoint = stream.body.decode().strip().partition("\n")
     assert kind == "event: endpoint"
     name, _, query = endpoint.removeprefix("data: ").partition("?")
     assert name == "messages"
     assert query.startswith("session_id=")
-    initialize = posted(opening("2024-11-05"))
-    initialize.scope.update(path="/mcp/messages", query_string=query.encode())
-    await initialize.begin(oldest).done()
-    assert initialize.status == 202
+
+    async def send(message, query=query):
+        visit = posted(message)
+        visit.scope.update(path="/mcp/messages", query_string=query.encode())
+        return (await visit.begin(made).done()).status
+
+    assert await send(opening("2024-11-05")) == 202
     await stream.until(lambda v: b"protocolVersion" in v.body)
+    return stream, send
+
+
+@pytest.mark.case("C11")
+async def test_legacy_sse_transport_is_served_when_enabled(oldest):
+    stream, _ = await legacy_stream(oldest)
     await stream.disconnect()
 
 
@@ -141,64 +149,38 @@ async def test_legacy_sse_endpoints_are_absent_by_default(both):
 
 
 @pytest.mark.case("D17")
-async def test_draining_accepts_the_response_that_a_legacy_sse_call_waits_for(caplog):
+@pytest.mark.parametrize("is_legacy", [False, True])
+async def test_draining_accepts_the_response_that_a_call_waits_for(is_legacy, caplog):
     answers = []
 
     async def ask_roots(params, request):
         answers.append(await request.ask("roots/list", {}))
         return {"content": []}
-
-    async def send(message):
-        visit = posted(message)
-        visit.scope.update(path="/mcp/messages", query_string=query)
-        return (await visit.begin(made).done()).status
 
     caplog.set_level("INFO", "mcpwire.access")
     made = app(dispatcher=tools(ask_roots, revisions=REVISIONS), legacy_sse=True)
-    stream = posted(call())
-    stream.scope.update(method="GET", path="/mcp/sse")
-    stream.begin(made)
-    await stream.until(lambda v: b"\n\n" in v.body)
-    query = stream.body.partition(b"?")[2].strip()
-    assert await send(opening("2024-11-05")) == 202
     message = raw_client.request(2, "tools/call", {"name": "asks", "arguments": {}})
-    assert await send(message) == 202
-    assert "POST /mcp/messages tools/call asks 202" in caplog.text
-    await stream.until(lambda v: b"roots/list" in v.body)
-    id = json.loads(re.search(rb'"id":(\S+),"method":"roots/list"', stream.body)[1])
+    if is_legacy:
+        running, send = await legacy_stream(made)
+        assert await send(message) == 202
+        assert "POST /mcp/messages tools/call asks 202" in caplog.text
+    else:
+        session = await opened(made)
+        running = posted(message, **session).begin(made)
+
+        async def send(message):
+            return (await post(made, message, **session)).status
+
+    await running.until(lambda visit: b"roots/list" in visit.body)
+    found = re.search(rb'"id":("[^"]*"|[0-9]+),"method":"roots/list"', running.body)
     draining = asyncio.get_running_loop().create_task(made.drain(30))
     await asyncio.sleep(0)  # until it drains
     assert await send(message) == 503
-    query, known = b"sessionId=unknown", query
-    assert await send(message) == 503
-    query = known
-    answer = {"jsonrpc": "2.0", "id": id, "result": {"roots": []}}
+    if is_legacy:
+        assert await send(message, "session_id=unknown") == 503
+    answer = raw_client.success(json.loads(found[1]), {"roots": []})
     assert await send(answer) == 202
     await asyncio.wait_for(draining, 30)
     assert answers == [{"roots": []}]
-    assert b'"id":2,"result"' in (await stream.done()).body
-
-
-@pytest.mark.case("D17")
-async def test_draining_accepts_the_response_that_a_call_waits_for():
-    answers = []
-
-    async def ask_roots(params, request):
-        answers.append(await request.ask("roots/list", {}))
-        return {"content": []}
-
-    made = app(dispatcher=tools(ask_roots, revisions=REVISIONS))
-    session = await opened(made)
-    message = raw_client.request(2, "tools/call", {"name": "asks", "arguments": {}})
-    running = posted(message, **session).begin(made)
-    await running.until(lambda visit: "roots/list" in str(visit.body))
-    found = re.search(rb'"id":("[^"]*"|[0-9]+),"method":"roots/list"', running.body)
-    request_id = json.loads(found[1])
-    draining = asyncio.get_running_loop().create_task(made.drain(30))
-    await asyncio.sleep(0)  # until it drains
-    assert (await post(made, message, **session)).status == 503
-    answer = {"jsonrpc": "2.0", "id": request_id, "result": {"roots": []}}
-    assert (await post(made, answer, **session)).status == 202
-    await asyncio.wait_for(draining, 30)
-    assert answers == [{"roots": []}]
     assert (await running.done()).is_complete
+    assert b'"id":2,"result"' in running.body

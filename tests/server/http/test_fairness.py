@@ -1,65 +1,51 @@
 """Fair shares by client: one that uses much leaves the others their share."""
 
 import contextlib
-from contextlib import AsyncExitStack
 
-import httpx
 import pytest
+from hosted import posted
+from raw_client import request, session
 
 from mcpwire import Context, Server
-from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.attack("X07")
 
 GREEDY, HONEST = "192.0.2.1", "198.51.100.1"
-URL = "https://x.example/mcp"
-CALL = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "tools/call",
-    "params": {"name": "t", "arguments": {}},
-}
-FIELDS = {"accept": "application/json, text/event-stream"}
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 0,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {"roots": {}},
-        "clientInfo": {"name": "c", "version": "1"},
-    },
-}
+INITIALIZE = request(0, "initialize", session() | {"capabilities": {"roots": {}}})
 
 
 class Visitor:
     """One address that opens sessions of an application."""
 
     def __init__(self, app, address):
-        transport = AsgiTransport(app, client=(address, 50_000))
-        self.http = httpx.AsyncClient(transport=transport, headers=FIELDS)
+        self.app = app
+        self.address = address
+        self.visits = []
+
+    def begin(self, message, id=None):
+        visit = posted(message, mcp_protocol_version=None, mcp_session_id=id)
+        visit.scope["client"] = (self.address, 50_000)
+        self.visits.append(visit.begin(self.app))
+        return visit
+
+    def call(self, tool, id):
+        """Begin to call a tool in a session."""
+        return self.begin(request(1, "tools/call", {"name": tool}), id)
 
     async def open_session(self):
-        answer = await self.http.post(URL, json=INITIALIZE)
-        assert answer.status_code == 200
-        return answer.headers["mcp-session-id"]
+        opened = await self.begin(INITIALIZE).done()
+        assert opened.status == 200
+        return opened.headers["mcp-session-id"]
 
-    @contextlib.asynccontextmanager
-    async def pending(self):
+    async def leave_pending(self):
         """Call a tool in a new session; leave the tool's request unanswered."""
-        fields = {"mcp-session-id": await self.open_session()}
-        call = {**CALL, "params": {"name": "ask", "arguments": {}}}
-        async with self.http.stream("POST", URL, json=call, headers=fields) as answer:
-            lines = answer.aiter_lines()
-            while "roots/list" not in await anext(lines):
-                pass
-            yield fields["mcp-session-id"]
+        id = await self.open_session()
+        await self.call("ask", id).until(lambda visit: b"roots/list" in visit.body)
+        return id
 
-    async def call_status(self, session):
+    async def call_status(self, id):
         """Call the tool in a session; return the status."""
-        fields = {"mcp-session-id": session}
-        answer = await self.http.post(URL, json=CALL, headers=fields)
-        return answer.status_code
+        return (await self.call("t", id).done()).status
 
 
 @contextlib.asynccontextmanager
@@ -71,13 +57,13 @@ async def visitors(**options):
     async def ask(ctx: Context) -> str:
         return str(await ctx.roots())
 
-    app = server.asgi(allowed_hosts=["x.example"], **options)
-    async with AsyncExitStack() as stack:
-        clients = [Visitor(app, address) for address in (GREEDY, HONEST)]
-        for each in clients:
-            await stack.enter_async_context(each.http)
-        yield clients
+    app = server.asgi(**options)
+    clients = [Visitor(app, address) for address in (GREEDY, HONEST)]
+    yield clients
     await app.aclose()
+    for client in clients:
+        for visit in client.visits:
+            await visit.done()
 
 
 async def test_sessions_of_one_address_do_not_end_those_of_another():
@@ -108,13 +94,13 @@ async def test_new_session_evicts_the_longest_idle_of_the_same_address():
 
 
 async def test_pending_server_requests_of_one_address_do_not_block_others():
-    async with visitors(max_sessions=4) as (greedy, honest), AsyncExitStack() as stack:
-        pending = [await stack.enter_async_context(greedy.pending()) for _ in range(4)]
+    async with visitors(max_sessions=4) as (greedy, honest):
+        pending = [await greedy.leave_pending() for _ in range(4)]
         sessions = [await honest.open_session(), await honest.open_session()]
         assert [await honest.call_status(each) for each in sessions] == [200, 200]
         statuses = [await greedy.call_status(each) for each in pending]
         assert statuses == [404, 404, 200, 200]
         # All remaining sessions are within the shares of both.
-        answer = await greedy.http.post(URL, json=INITIALIZE)
-        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+        refused = await greedy.begin(INITIALIZE).done()
+        assert (refused.status, refused.headers["retry-after"]) == (503, "5")
         assert [await honest.call_status(each) for each in sessions] == [200, 200]

@@ -119,12 +119,18 @@ def test_application_is_started_once_on_each_of_several_loops():
 # Shutdown...
 
 
-@pytest.mark.case("D17")
-async def test_draining_finishes_calls_and_refuses_new_requests():
+async def busy():
+    """Return a tool that waits, its application, and a running call of it."""
     work = Work()
     made = app(work)
     running = posted(call()).begin(made)
     await work.began.wait()
+    return work, made, running
+
+
+@pytest.mark.case("D17")
+async def test_draining_finishes_calls_and_refuses_new_requests():
+    work, made, running = await busy()
     draining = asyncio.get_running_loop().create_task(made.drain(30))
     await asyncio.sleep(0)  # until it drains
     refused = await post(made, call())
@@ -140,10 +146,7 @@ async def test_draining_finishes_calls_and_refuses_new_requests():
 
 
 async def test_draining_ends_with_the_calls_that_a_second_drain_cancels():
-    work = Work()
-    made = app(work)
-    running = posted(call()).begin(made)
-    await work.began.wait()
+    _, made, running = await busy()
     first = asyncio.get_running_loop().create_task(made.drain(3_600))
     await asyncio.sleep(0)  # until it drains
     await made.aclose()
@@ -153,10 +156,7 @@ async def test_draining_ends_with_the_calls_that_a_second_drain_cancels():
 
 @pytest.mark.case("D17")
 async def test_call_that_outlasts_draining_gets_an_error_response():
-    work = Work()
-    made = app(work)
-    running = posted(call()).begin(made)
-    await work.began.wait()
+    work, made, running = await busy()
     await made.drain(0.01)
     await running.done()
     assert (work.outcomes, work.requests[0].is_cancelled) == (["cancelled"], True)
@@ -165,10 +165,7 @@ async def test_call_that_outlasts_draining_gets_an_error_response():
 
 
 async def test_call_that_ends_in_the_loop_turn_of_its_stop_is_answered():
-    work = Work()
-    made = app(work)
-    running = posted(call()).begin(made)
-    await work.began.wait()
+    work, made, running = await busy()
     work.release.set()
     made._stateless.stop_all()
     made._stateless.stop_all()
@@ -201,10 +198,7 @@ async def test_a_handler_that_is_cancelled_while_it_stops_the_server_ends():
 
 
 async def test_a_call_that_is_stopped_twice_stays_cancelled():
-    work = Work()
-    made = app(work)
-    running = posted(call()).begin(made)
-    await work.began.wait()
+    _, made, running = await busy()
     made._stateless.stop_all()
     running.task.cancel()
     with pytest.raises(asyncio.CancelledError):

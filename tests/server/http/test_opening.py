@@ -6,6 +6,7 @@ import json
 import pytest
 import raw_client
 from asgi_driver import Visit, scope
+from hosted import fields
 
 from mcpwire.errors import InternalError, InvalidRequest
 from mcpwire.server.dispatcher import Dispatcher
@@ -114,18 +115,22 @@ async def app(dispatcher):
 
 
 def begin_request(app, message, verb="POST", **more):
-    fields = {
-        "host": "127.0.0.1:8000",
-        "content-type": "application/json",
-        "accept": "application/json, text/event-stream",
-        **{name.replace("_", "-"): value for name, value in more.items()},
-    }
+    named = fields(mcp_protocol_version=None, **more)
     body = b"" if message is None else json.dumps(message).encode()
-    return Visit(scope(verb, headers=list(fields.items())), body).begin(app)
+    return Visit(scope(verb, headers=named), body).begin(app)
 
 
 async def post(app, message, **more):
     return await begin_request(app, message, **more).done()
+
+
+async def open_session(app):
+    """Open a session; return its id."""
+    return (await post(app, INITIALIZE)).headers["mcp-session-id"]
+
+
+async def status(app, verb, id):
+    return (await begin_request(app, None, verb, mcp_session_id=id).done()).status
 
 
 async def test_session_opens_asynchronously_with_the_dispatchers_id(dispatcher, app):
@@ -213,24 +218,19 @@ async def test_requests_with_the_same_unknown_id_resume_it_once(dispatcher, app)
 async def test_session_id_unknown_to_the_dispatcher_gets_404(app):
     for message in (INITIALIZE, LIST):
         assert (await post(app, message, mcp_session_id="unknown")).status == 404
-    assert (
-        await begin_request(app, None, "GET", mcp_session_id="x").done()
-    ).status == 404
-    assert (
-        await begin_request(app, None, "DELETE", mcp_session_id="x").done()
-    ).status == 404
+    for verb in ("GET", "DELETE"):
+        assert await status(app, verb, "unknown") == 404
 
 
 async def test_unknown_session_ids_evict_no_session(app):
-    answers = [await post(app, INITIALIZE) for _ in range(2)]
+    ids = [await open_session(app) for _ in range(2)]
     await post(app, LIST, mcp_session_id="unknown")
-    for answer in answers:
-        id = answer.headers["mcp-session-id"]
+    for id in ids:
         assert (await post(app, LIST, mcp_session_id=id)).status == 200
 
 
 async def test_resumed_session_evicts_an_idle_one_or_is_refused(dispatcher, app):
-    first = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    first = await open_session(app)
     assert (await post(app, LIST, mcp_session_id=f"{KNOWN}-1")).status == 200
     assert (await post(app, LIST, mcp_session_id=f"{KNOWN}-2")).status == 200
     assert (await post(app, LIST, mcp_session_id=first)).status == 404
@@ -271,10 +271,8 @@ async def test_get_resumes_a_session_of_another_process(dispatcher, app):
 
 @pytest.mark.system("O57")
 async def test_delete_withdraws_the_id_and_waits_for_closing(dispatcher, app):
-    id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
-    assert (
-        await begin_request(app, None, "DELETE", mcp_session_id=id).done()
-    ).status == 204
+    id = await open_session(app)
+    assert await status(app, "DELETE", id) == 204
     assert dispatcher.withdrawn == [id]
     assert dispatcher.discarded == dispatcher.closed
     assert len(dispatcher.discarded) == 1
@@ -283,9 +281,7 @@ async def test_delete_withdraws_the_id_and_waits_for_closing(dispatcher, app):
 
 @pytest.mark.system("O57")
 async def test_delete_of_an_id_known_to_the_dispatcher_resumes_nothing(dispatcher, app):
-    assert (
-        await begin_request(app, None, "DELETE", mcp_session_id=KNOWN).done()
-    ).status == 204
+    assert await status(app, "DELETE", KNOWN) == 204
     assert dispatcher.resumed == []
 
 
@@ -299,7 +295,7 @@ async def test_duplicate_session_id_of_the_dispatcher_gets_500(dispatcher, app):
 async def test_cancelled_request_is_answered_if_the_dispatcher_requires_it(
     dispatcher, app
 ):
-    id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    id = await open_session(app)
     dispatcher.may_answer.clear()
     visit = begin_request(app, LIST, mcp_session_id=id)
     await dispatcher.listing.wait()
@@ -310,7 +306,7 @@ async def test_cancelled_request_is_answered_if_the_dispatcher_requires_it(
 
 
 async def test_client_notifications_reach_the_dispatcher(dispatcher, app):
-    id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    id = await open_session(app)
     for method in ("notifications/initialized", "notifications/roots/list_changed"):
         await post(app, {"jsonrpc": "2.0", "method": method}, mcp_session_id=id)
     assert dispatcher.notifications == [
@@ -320,7 +316,7 @@ async def test_client_notifications_reach_the_dispatcher(dispatcher, app):
 
 
 async def test_session_can_send_a_request_outside_of_any_call(dispatcher, app):
-    id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    id = await open_session(app)
     stream = begin_request(app, None, "GET", mcp_session_id=id)
     await stream.until(lambda visit: visit.status == 200)
     (session,) = dispatcher.opened
@@ -333,7 +329,7 @@ async def test_session_can_send_a_request_outside_of_any_call(dispatcher, app):
 
 
 async def test_server_can_end_a_session(dispatcher, app):
-    id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
+    id = await open_session(app)
     (session,) = dispatcher.opened
     session.end()
     assert session.is_closed

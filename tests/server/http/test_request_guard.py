@@ -5,19 +5,26 @@ import pytest
 from asgi_driver import scope, visit
 from hosted import app, asgi_request, call, echo, fields, post, posted, tools
 
+from mcpwire import Server
 from mcpwire.errors import RPCError
-from mcpwire.server.auth import Principal, ResourceServer, StaticTokens
+from mcpwire.server.auth import ApiKeys, Principal, ResourceServer, StaticTokens
 from mcpwire.server.auth.resource_server import HttpRefusal
+
+URL = "http://127.0.0.1:8000/mcp"
+
+
+def requiring(verifier, resource=URL):
+    """Return a resource server with one verifier of tokens."""
+    issuers = ["https://issuer.example"]
+    return ResourceServer(resource, authorization_servers=issuers, verifiers=[verifier])
+
 
 # Host and Origin...
 
 
 async def test_host_of_the_servers_own_resource_is_allowed():
-    auth = ResourceServer(
-        "https://mcp.example/mcp",
-        authorization_servers=["https://issuer.example"],
-        verifiers=[StaticTokens({"good": Principal(subject="s")})],
-    )
+    verifier = StaticTokens({"good": Principal(subject="s")})
+    auth = requiring(verifier, "https://mcp.example/mcp")
     made = app(dispatcher=tools(echo, auth=auth))
     allowed = {"authorization": "Bearer good"}
     assert (await post(made, call(), host="mcp.example", **allowed)).status == 200
@@ -64,16 +71,8 @@ async def test_foreign_host_or_origin_is_refused_for_every_verb(verb, headers):
 async def test_changed_headers_are_checked_again_after_an_accepted_request(
     changed, status
 ):
-    auth = ResourceServer(
-        "http://localhost/mcp",
-        authorization_servers=["https://issuer.example"],
-        verifiers=[
-            StaticTokens(
-                {"good": Principal(subject="s", audience=("http://localhost/mcp",))}
-            )
-        ],
-    )
-    made = app(dispatcher=tools(echo, auth=auth))
+    verifier = StaticTokens({"good": Principal(subject="s", audience=(URL,))})
+    made = app(dispatcher=tools(echo, auth=requiring(verifier)))
     good = {"authorization": "Bearer good"}
     for _ in range(2):
         assert (await post(made, call(), **good)).status == 200
@@ -133,11 +132,7 @@ async def test_cors_preflight_is_answered_with_the_allowed_headers():
 
 
 async def test_cors_preflight_of_the_oauth_metadata_is_answered():
-    auth = ResourceServer(
-        "http://127.0.0.1:8000/mcp",
-        authorization_servers=["https://login.example"],
-        verifiers=[StaticTokens({"t": "ann"})],
-    )
+    auth = requiring(StaticTokens({"t": "ann"}))
     made = app(dispatcher=tools(echo, auth=auth), cors=True)
     path = "/.well-known/oauth-protected-resource"
     seen = await asgi_request(made, "OPTIONS", path, headers=PREFLIGHT)
@@ -192,13 +187,13 @@ class Guard:
     """A resource server with one principal."""
 
     credential_headers = frozenset({"authorization", "x-key"})
-    resource = "http://127.0.0.1:8000/mcp"
+    resource = URL
 
     def __init__(self):
         self.urls = []
 
     def metadata(self):
-        return {"resource": "http://127.0.0.1:8000/mcp"}
+        return {"resource": URL}
 
     def metadata_paths(self):
         return ("/.well-known/oauth-protected-resource/mcp",)
@@ -225,7 +220,7 @@ async def test_handlers_see_the_principal_but_not_the_credentials():
     assert (transport, name) == ("http", "ada")
     assert "x-key" not in headers
     assert "mcp-method" in headers
-    assert guard.urls == ["POST http://127.0.0.1:8000/mcp"]
+    assert guard.urls == [f"POST {URL}"]
 
 
 @pytest.mark.parametrize("verb", ["POST", "GET", "DELETE"])
@@ -235,14 +230,14 @@ async def test_request_without_credentials_gets_401_for_every_verb(verb):
     seen = await asgi_request(made, verb, query_string=b"a=b")
     assert seen.status == 401
     assert seen.headers["www-authenticate"] == "Bearer"
-    assert guard.urls == [f"{verb} http://127.0.0.1:8000/mcp?a=b"]
+    assert guard.urls == [f"{verb} {URL}?a=b"]
 
 
 async def test_resource_metadata_is_served_without_credentials():
     made = app(dispatcher=tools(show_request, auth=Guard()))
     path = "/.well-known/oauth-protected-resource/mcp"
     seen = await asgi_request(made, "GET", path)
-    assert seen.json() == {"resource": "http://127.0.0.1:8000/mcp"}
+    assert seen.json() == {"resource": URL}
     assert seen.headers["access-control-allow-origin"] == "*"
 
 
@@ -256,6 +251,34 @@ async def test_http_refusal_without_an_rpc_error_is_answered_with_its_status():
     seen = await post(app(dispatcher=tools(show_request, auth=Odd())), call())
     assert seen.status == 403
     assert seen.json()["error"] == {"code": -32600, "message": "why"}
+
+
+@pytest.mark.rule("HDR-33")
+@pytest.mark.case("D13")
+async def test_name_header_does_not_bypass_the_scopes_of_the_called_tool():
+    called = []
+    reader = Principal(subject="ada", scopes=["read"])
+    server = Server("guarded", "1", auth=requiring(ApiKeys({"key": reader})))
+
+    @server.tool(name="open")
+    async def note_open() -> None:
+        called.append("open")
+
+    @server.tool(name="closed", scopes=["write"])
+    async def note_closed() -> None:
+        called.append("closed")
+
+    made, key = server.asgi(), {"authorization": "Bearer key"}
+    seen = await post(made, call(name="closed"), mcp_name="open", **key)
+    assert (seen.status, seen.json()["error"]["code"]) == (400, -32020)
+    seen = await post(made, call(name="closed"), **key)
+    assert seen.status == 403
+    challenge = seen.headers["www-authenticate"]
+    assert 'error="insufficient_scope"' in challenge
+    assert 'scope="write"' in challenge
+    assert called == []
+    assert (await post(made, call(name="open"), **key)).status == 200
+    assert called == ["open"]
 
 
 # Unexpected errors...
