@@ -33,38 +33,60 @@ def fault(name, *cases, revision="2025-11-25"):
     return add
 
 
-def result(name, *cases, of, when=lambda params: True, revision="2025-11-25"):
-    """Register a function that changes the result of a method in place."""
+class Method:
+    """The faults in the answers to one method, in one revision."""
 
-    def add(function):
-        @fault(name, *cases, revision=revision)
-        def change(message, method, params, kept):
-            if method == of and "result" in message and when(params):
-                function(message["result"])
+    def __init__(self, name, revision="2025-11-25"):
+        self.name = name
+        self.revision = revision
 
-        return function
+    def answer(self, name, *cases, when=lambda params: True):
+        """Register a function that changes an answer in place."""
 
-    return add
+        def add(function):
+            @fault(name, *cases, revision=self.revision)
+            def change(message, method, params, kept):
+                if method == self.name and when(params):
+                    function(message)
 
+            return function
 
-def error(name, *cases, of, code, when=lambda params: True, revision="2025-11-25"):
-    """Let a method fail with a code."""
+        return add
 
-    @fault(name, *cases, revision=revision)
-    def change(message, method, params, kept):
-        if method == of and when(params):
+    def result(self, name, *cases, when=lambda params: True):
+        """Register a function that changes a result in place."""
+
+        def add(function):
+            @self.answer(name, *cases, when=when)
+            def change(message):
+                if "result" in message:
+                    function(message["result"])
+
+            return function
+
+        return add
+
+    def error(self, code, name, *cases, when=lambda params: True):
+        """Let the method fail with a code."""
+
+        @self.answer(name, *cases, when=when)
+        def change(message):
             message.pop("result", None)
             message["error"] = {"code": code, "message": "a seeded fault"}
 
+    def success(self, value, name, *cases, when=lambda params: True):
+        """Let a request that should fail succeed."""
 
-def success(name, *cases, of, value, when=lambda params: True, revision="2025-11-25"):
-    """Let a method that should fail succeed."""
-
-    @fault(name, *cases, revision=revision)
-    def change(message, method, params, kept):
-        if method == of and when(params):
+        @self.answer(name, *cases, when=when)
+        def change(message):
             message.pop("error", None)
-            message["result"] = value() if callable(value) else dict(value)
+            message["result"] = dict(value)
+
+
+calls, modern_calls = Method("tools/call"), Method("tools/call", MODERN)
+reads, modern_reads = Method("resources/read"), Method("resources/read", MODERN)
+tool_list, resource_list = Method("tools/list"), Method("resources/list")
+prompts, completions = Method("prompts/get"), Method("completion/complete")
 
 
 def without_capability(name, word, *cases, revision="2025-11-25"):
@@ -83,8 +105,8 @@ CONTENT = {**NAMED, "content": [{"type": "text", "text": "a seeded fault"}]}
 FAILED = {**CONTENT, "isError": True}
 
 
-def is_call(name=None, **facts):
-    return lambda params: name is None or params.get("name") == name
+def is_call(name):
+    return lambda params: params.get("name") == name
 
 
 def has_value(value):
@@ -105,20 +127,21 @@ def lacks(params):
     )
 
 
-def is_first(params):
-    return "cursor" not in params
+def without(member):
+    return lambda params: member not in params
+
+
+is_first = without("cursor")
 
 
 # --- tools ----------------------------------------------------------------------------
 
 without_capability("tools are not declared", "tools", "TOOL-01.a")
-error(
+Method("tools/list", MODERN).error(
+    -32601,
     "tools are declared and not listed",
     *("TOOL-02.a", "B09.a", "F03.c", "RPC-07.e", "RPC-07.f", "VER-02.c"),
-    of="tools/list",
-    code=-32601,
     when=is_first,
-    revision=MODERN,
 )
 
 
@@ -156,11 +179,11 @@ varying(
 )
 
 
-def of_tool(name, *cases, tool="echo", revision="2025-11-25"):
+def of_tool(name, *cases, tool="echo"):
     """Register a function that changes one tool of the list."""
 
     def add(function):
-        @result(name, *cases, of="tools/list", revision=revision)
+        @tool_list.result(name, *cases)
         def change(found):
             for each in found["tools"]:
                 if each["name"] == tool:
@@ -191,92 +214,68 @@ def spaced(tool):
     tool["name"] = "add two"
 
 
-@result("a tool occurs twice", "TOOL-08.b", of="tools/list", when=is_first)
+@tool_list.result("a tool occurs twice", "TOOL-08.b", when=is_first)
 def twice(found):
     found["tools"].append(found["tools"][0])
 
 
-success(
+calls.success(
+    FAILED,
     "an unknown tool fails as a tool",
     "F09.a",
-    of="tools/call",
-    value=FAILED,
     when=is_call("mcpwire-no-such-tool"),
 )
-success(
-    "a call without a name fails as a tool",
-    "F09.b",
-    of="tools/call",
-    value=FAILED,
-    when=lambda params: "name" not in params,
+calls.success(
+    FAILED, "a call without a name fails as a tool", "F09.b", when=without("name")
 )
-success(
+calls.success(
+    FAILED,
     "a list of arguments fails as a tool",
     "F09.c",
-    of="tools/call",
-    value=FAILED,
     when=lambda params: isinstance(params.get("arguments"), list),
 )
-success(
-    "arguments may be missing",
-    "TOOL-18.a",
-    "F09.d",
-    of="tools/call",
-    value=CONTENT,
-    when=lacks,
-)
-success(
+calls.success(CONTENT, "arguments may be missing", "TOOL-18.a", "F09.d", when=lacks)
+calls.success(
+    CONTENT,
     "arguments may have any type",
     "TOOL-18.b",
-    of="tools/call",
-    value=CONTENT,
     when=has_value({"mcpwire": [1]}),
 )
-error(
+calls.error(
+    -32602,
     "arguments that are missing are an error of the protocol",
     "F09.d",
-    of="tools/call",
-    code=-32602,
     when=lacks,
 )
-error(
-    "a call must have arguments",
-    "F09.e",
-    of="tools/call",
-    code=-32602,
-    when=lambda params: "arguments" not in params,
-)
-success(
+calls.error(-32602, "a call must have arguments", "F09.e", when=without("arguments"))
+calls.success(
+    CONTENT,
     "names of tools have no case",
     "TOOL-08.c",
-    of="tools/call",
-    value=CONTENT,
     when=lambda params: str(params.get("name")).isupper(),
 )
 
 
-@result(
-    "structured results break their schema", "TOOL-11.a", "TOOL-10.a", of="tools/call"
-)
+@calls.result("structured results break their schema", "TOOL-11.a", "TOOL-10.a")
 def unstructured(found):
     if "structuredContent" in found:
         found["structuredContent"] = {"result": {"not": "this"}}
 
 
-@result("structured results are not in the text", "TOOL-10.a", of="tools/call")
+@calls.result("structured results are not in the text", "TOOL-10.a")
 def not_mirrored(found):
     if "structuredContent" in found:
         found["content"] = [{"type": "text", "text": "see the structured content"}]
 
 
-@result("a picture of a tool is no Base64", "F13.a", of="tools/call")
+@calls.result("a picture of a tool is no Base64", "F13.a")
 def bad_picture(found):
     for block in found.get("content", ()):
         if block["type"] == "image":
             block["data"] = "data:image/png;base64,AAAA"
 
 
-@result("line separators are lost", "F09.f", of="tools/call")
+@calls.result("line separators are lost", "F09.f")
 def lost(found):
     for block in found.get("content", ()):
         if block["type"] == "text":
@@ -291,34 +290,30 @@ without_capability(
 without_capability(
     "embedded resources alone", "resources", "TOOL-14.a", "RES-01.a", "LIFE-11.d"
 )
-error(
+Method("resources/list", MODERN).error(
+    -32601,
     "resources are declared and not listed",
     *("RES-02.a", "RPC-07.e"),
-    of="resources/list",
-    code=-32601,
     when=is_first,
-    revision=MODERN,
 )
 
 
-@result(
+@resource_list.result(
     "a URI has spaces",
     "RES-11.a",
     "SCHEMA.ListResourcesResult",
     "F13.d",
     "F06.a",
-    of="resources/list",
     when=is_first,
 )
 def bad_uri(found):
     found["resources"][0]["uri"] = "no uri"
 
 
-@result(
+@Method("resources/templates/list").result(
     "a template is not closed",
     "RES-14.a",
     "SCHEMA.ListResourceTemplatesResult",
-    of="resources/templates/list",
     when=is_first,
 )
 def bad_template(found):
@@ -328,128 +323,98 @@ def bad_template(found):
 NOWHERE = "mcpwire-check://no-such/resource"
 
 
-def reads(uri):
+def of_uri(uri):
     return lambda params: params.get("uri") == uri
 
 
-error(
+modern_reads.error(
+    -32603,
     "a resource that is not there is an internal error",
     "RES-04.a",
-    of="resources/read",
-    code=-32603,
-    when=reads(NOWHERE),
-    revision=MODERN,
+    when=of_uri(NOWHERE),
 )
-error(
+reads.error(
+    -32602,
     "a resource that is not there is an invalid argument in a session",
     "RES-05.a",
-    of="resources/read",
-    code=-32602,
-    when=reads(NOWHERE),
+    when=of_uri(NOWHERE),
 )
-success(
+modern_reads.success(
+    {**NAMED, "contents": [], "ttlMs": 0, "cacheScope": "private"},
     "a resource that is not there is empty",
     "RES-06.a",
-    of="resources/read",
-    value={**NAMED, "contents": [], "ttlMs": 0, "cacheScope": "private"},
-    when=reads(NOWHERE),
-    revision=MODERN,
+    when=of_uri(NOWHERE),
 )
-success(
+reads.success(
+    {"contents": [{"uri": "subject://text", "text": "a text"}]},
     "an empty URI is read",
     "RES-08.b",
-    of="resources/read",
-    value={"contents": [{"uri": "subject://text", "text": "a text"}]},
-    when=reads(""),
+    when=of_uri(""),
 )
-success(
+reads.success(
+    {"contents": [{"uri": "file:///etc/passwd", "text": "root:x:0:0:root:/\n"}]},
     "paths lead out",
     "RES-09.a",
-    of="resources/read",
-    value={"contents": [{"uri": "file:///etc/passwd", "text": "root:x:0:0:root:/\n"}]},
     when=lambda params: "etc/passwd" in str(params.get("uri")),
 )
-error(
-    "a read without a URI is an internal error",
-    "F13.b",
-    of="resources/read",
-    code=-32603,
-    when=lambda params: "uri" not in params,
+reads.error(
+    -32603, "a read without a URI is an internal error", "F13.b", when=without("uri")
 )
 
-PICTURE = reads("subject://picture.png")
+PICTURE = of_uri("subject://picture.png")
 
 
-@result("a blob has no padding", "RES-08.a", of="resources/read", when=PICTURE)
+@reads.result("a blob has no padding", "RES-08.a", when=PICTURE)
 def no_padding(found):
     found["contents"][0]["blob"] = found["contents"][0]["blob"].rstrip("=")
 
 
-@result(
-    "contents are a blob and a text",
-    "F13.c",
-    "F13.e",
-    of="resources/read",
-    when=PICTURE,
-)
+@reads.result("contents are a blob and a text", "F13.c", "F13.e", when=PICTURE)
 def both(found):
     found["contents"][0]["text"] = "and a text"
 
 
-error(
-    "a resource is listed and not there",
-    "F13.d",
-    of="resources/read",
-    code=-32002,
-    when=reads("subject://one"),
+reads.error(
+    -32002, "a resource is listed and not there", "F13.d", when=of_uri("subject://one")
 )
 
 
-@result("a size is wrong", "F13.e", of="resources/list")
+@resource_list.result("a size is wrong", "F13.e")
 def bad_size(found):
     for each in found["resources"]:
         if "size" in each:
             each["size"] += 1
 
 
-error(
+Method("resources/subscribe").error(
+    -32601,
     "subscriptions are declared and refused",
     "F06.a",
-    of="resources/subscribe",
-    code=-32601,
     when=lambda params: "uri" in params and not params["uri"].endswith("none"),
 )
-error(
+Method("resources/unsubscribe").error(
+    -32603,
     "the end of no subscription is an internal error",
     "F06.b",
-    of="resources/unsubscribe",
-    code=-32603,
-    when=reads(NOWHERE),
+    when=of_uri(NOWHERE),
 )
-success(
-    "a subscription needs no URI",
-    "F06.c",
-    of="resources/subscribe",
-    value={},
-    when=lambda params: "uri" not in params,
+Method("resources/subscribe").success(
+    {}, "a subscription needs no URI", "F06.c", when=without("uri")
 )
 
 # --- prompts and completion -----------------------------------------------------------
 
 without_capability("prompts are not declared", "prompts", "PROMPT-01.a", "LIFE-11.d")
-error(
+Method("prompts/list", MODERN).error(
+    -32601,
     "prompts are declared and not listed",
     *("PROMPT-02.a", "RPC-07.e"),
-    of="prompts/list",
-    code=-32601,
     when=is_first,
-    revision=MODERN,
 )
-error(
+prompts.error(
+    -32603,
     "an unknown prompt is an internal error",
     "PROMPT-05.a",
-    of="prompts/get",
-    code=-32603,
     when=is_call("mcpwire-no-such-prompt"),
 )
 MESSAGES = {
@@ -457,35 +422,30 @@ MESSAGES = {
         {"role": "user", "content": {"type": "text", "text": "a seeded fault"}}
     ]
 }
-success(
+prompts.success(
+    MESSAGES,
     "prompts may have holes",
     "PROMPT-05.b",
-    of="prompts/get",
-    value=MESSAGES,
     when=lambda params: params.get("arguments") == {},
 )
-error(
+prompts.error(
+    -32603,
     "a prompt without a name is an internal error",
     "F09.g",
-    of="prompts/get",
-    code=-32603,
-    when=lambda params: "name" not in params,
+    when=without("name"),
 )
 
 
-@result("prompts are empty", "F09.h", of="prompts/get")
+@prompts.result("prompts are empty", "F09.h")
 def empty(found):
     found["messages"] = []
 
 
-@result("a picture of a prompt is no Base64", "PROMPT-04.a", of="prompts/get")
+@prompts.result("a picture of a prompt is no Base64", "PROMPT-04.a")
 def bad_prompt(found):
     for each in found["messages"]:
         if each["content"]["type"] == "image":
             each["content"]["data"] += "\n"
-
-
-COMPLETES = "completion/complete"
 
 
 def completes(kind, name=None):
@@ -513,31 +473,25 @@ without_capability(
 def refused(message, method, params, kept):
     if method == "initialize" and "result" in message:
         message["result"]["capabilities"].pop("completions")
-    if method == COMPLETES:
+    if method == completions.name:
         message.pop("result", None)
         message["error"] = {"code": -32603, "message": "a seeded fault"}
 
 
-success(
+completions.success(
+    values(),
     "an unknown prompt completes",
     "COMP-03.b",
-    of=COMPLETES,
-    value=values(),
     when=completes("ref/prompt", "mcpwire-no-such-prompt"),
 )
-success(
+completions.success(
+    values(),
     "an unknown template completes",
     "F08.a",
-    of=COMPLETES,
-    value=values(),
     when=completes("ref/resource", "mcpwire-check://no-such/{name}"),
 )
-success(
-    "no reference completes",
-    "F08.b",
-    of=COMPLETES,
-    value=values(),
-    when=completes("ref/none"),
+completions.success(
+    values(), "no reference completes", "F08.b", when=completes("ref/none")
 )
 
 
@@ -546,32 +500,22 @@ def is_name(params):
     return is_known and params.get("argument", {}).get("name") == "name"
 
 
-success(
+completions.success(
+    values(*map(str, range(101))),
     "a completion has 101 values",
     "COMP-02.a",
-    of=COMPLETES,
-    value=values(*map(str, range(101))),
     when=is_name,
 )
-success(
-    "a total is below its values",
-    "F08.c",
-    of=COMPLETES,
-    value=values("a", "b", total=1),
-    when=is_name,
+completions.success(
+    values("a", "b", total=1), "a total is below its values", "F08.c", when=is_name
 )
-error(
-    "a context is refused",
-    "F08.d",
-    of=COMPLETES,
-    code=-32602,
-    when=lambda params: "context" in params,
+completions.error(
+    -32602, "a context is refused", "F08.d", when=lambda params: "context" in params
 )
-success(
+completions.success(
+    values("a"),
     "an argument that is not there completes",
     "F08.e",
-    of=COMPLETES,
-    value=values("a"),
     when=lambda params: params.get("argument", {}).get("name") == "mcpwire-none",
 )
 
@@ -607,7 +551,6 @@ def unstable(of, key, case):
             kept["count"] = kept.get("count", 0) + 1
             if kept["count"] % 2:
                 message["result"][key].insert(0, message["result"][key].pop())
-                message["result"][key][:0] = kept.get("first", [])[:0]
                 if len(message["result"][key]) == 1:
                     message["result"][key] *= 2
 
@@ -656,24 +599,20 @@ CACHED = (
 for _method, _letter, _schema in CACHED:
     _more = ["VER-05.a"] if _letter == "a" else []
 
-    @result(
+    @Method(_method, MODERN).result(
         f"{_method} does not say by whom it may be kept",
         f"CACHE-01.{_letter}",
         f"SCHEMA.{_schema}",
         *_more,
-        of=_method,
-        revision=MODERN,
     )
     def no_scope(found):
         del found["cacheScope"]
 
-    @result(
+    @Method(_method, MODERN).result(
         f"{_method} may be kept for less than nothing",
         f"CACHE-03.{_letter}",
         f"SCHEMA.{_schema}",
         *_more,
-        of=_method,
-        revision=MODERN,
     )
     def negative(found):
         found["ttlMs"] = -1
@@ -681,12 +620,10 @@ for _method, _letter, _schema in CACHED:
 
 for _list, _, _letter in LISTS:
 
-    @result(
+    @Method(_list, MODERN).result(
         f"pages of {_list} have several scopes",
         f"CACHE-12.{_letter}",
-        of=_list,
         when=lambda params: not is_first(params),
-        revision=MODERN,
     )
     def other_scope(found):
         is_public = found["cacheScope"] == "public"
@@ -697,7 +634,7 @@ for _list, _, _letter in LISTS:
 
 
 def in_meta(name, case, key):
-    @result(name, case, of="tools/list")
+    @tool_list.result(name, case)
     def change(found):
         found["tools"][0]["_meta"] = {key: 1}
 
@@ -707,11 +644,10 @@ in_meta("a name begins with an underscore", "META-02.a", "com.example/_kind")
 in_meta("a prefix belongs to MCP", "META-03.a", "dev.mcp/kind")
 
 
-error(
+Method("ping").error(
+    -32602,
     "keys of traces are refused",
     "F13.f",
-    of="ping",
-    code=-32602,
     when=lambda params: "traceparent" in params.get("_meta", {}),
 )
 
@@ -726,12 +662,12 @@ def bad_icon(tool):
     tool["icons"][0]["src"] = "data:image/png;base64,iVBO!"
 
 
-@result("a media type is a suffix", "F13.i", of="resources/list", when=is_first)
+@resource_list.result("a media type is a suffix", "F13.i", when=is_first)
 def suffix(found):
     found["resources"][-1]["mimeType"] = "png"
 
 
-@result("a time is a word", "F13.j", of="resources/list")
+@resource_list.result("a time is a word", "F13.j")
 def yesterday(found):
     for each in found["resources"]:
         if "annotations" in each:
@@ -747,7 +683,7 @@ def untitled(tool):
 
 
 def internal(name, *cases, when):
-    error(name, *cases, of="tools/call", code=-32603, when=when)
+    calls.error(-32603, name, *cases, when=when)
 
 
 internal("a list for a text breaks a tool", "F09.i", when=has_value(["mcpwire"]))
@@ -761,25 +697,12 @@ internal(
 )
 internal("an extreme number breaks a tool", "F09.n", when=has_value(1e308))
 internal("an argument that fits breaks a tool", "F09.o", when=has_value(10))
-success(
-    "bounds are not kept",
-    "TOOL-18.c",
-    of="tools/call",
-    value=CONTENT,
-    when=has_value(101),
-)
-error(
-    "a number breaks a prompt",
-    "F09.p",
-    of="prompts/get",
-    code=-32603,
-    when=has_value(7),
-)
-error(
+calls.success(CONTENT, "bounds are not kept", "TOOL-18.c", when=has_value(101))
+prompts.error(-32603, "a number breaks a prompt", "F09.p", when=has_value(7))
+reads.error(
+    -32603,
     "a NUL breaks a template",
     "F13.l",
-    of="resources/read",
-    code=-32603,
     when=lambda params: "%00" in str(params.get("uri")),
 )
 
@@ -825,7 +748,7 @@ without_capability(
 
 def of_skills(name, *cases):
     def add(function):
-        @result(name, *cases, of="skills/list", revision=MODERN)
+        @Method("skills/list", MODERN).result(name, *cases)
         def change(found):
             function(found["skills"])
 
@@ -849,26 +772,20 @@ def changed(skills):
     skills[0]["resources"][0]["digest"] = "sha256:" + "0" * 64
 
 
-@result(
-    "a skill by itself is another one", "SKILL-04.a", of="skills/get", revision=MODERN
-)
+@Method("skills/get", MODERN).result("a skill by itself is another one", "SKILL-04.a")
 def other(found):
     found["skill"]["frontmatter"]["description"] = "How to make coffee."
 
 
-error(
+Method("skills/get", MODERN).error(
+    -32603,
     "a skill that is not there is an internal error",
     "SKILL-04.b",
-    of="skills/get",
-    code=-32603,
     when=lambda params: "none" in params.get("uri", ""),
-    revision=MODERN,
 )
-error(
+Method("resources/directory/read", MODERN).error(
+    -32603,
     "a file is a broken folder",
     "SKILL-05.a",
-    of="resources/directory/read",
-    code=-32603,
     when=lambda params: params.get("uri", "").endswith(".md"),
-    revision=MODERN,
 )

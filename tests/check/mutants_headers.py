@@ -63,15 +63,23 @@ def name_of(held):
     return params.get("name") or params.get("uri")
 
 
-def field(name):
-    return lambda held: given(held, name)
+def lacks(field):
+    return lambda held: given(held, field) is None
 
 
-fault(
-    "Mcp-Method is not needed",
-    "HDR-22.a",
-    when=lambda held: given(held, "mcp-method") is None,
-)
+def is_given(field, value):
+    return lambda held: given(held, field) == value
+
+
+def contains(field, text):
+    return lambda held: text in (given(held, field) or "")
+
+
+def is_repeated(field):
+    return lambda held: held["request"]["names"].count(field) > 1
+
+
+fault("Mcp-Method is not needed", "HDR-22.a", when=lacks("mcp-method"))
 fault(
     "Mcp-Name is not needed",
     "HDR-22.b",
@@ -91,7 +99,7 @@ fault(
     "Mcp-Name is not compared",
     "HDR-21.b",
     "D13.b",
-    when=lambda held: given(held, "mcp-name") == "mcpwire-other",
+    when=is_given("mcp-name", "mcpwire-other"),
 )
 fault(
     "Mcp-Method is compared without its case",
@@ -108,41 +116,27 @@ def base64(held):
     return (given(held, "mcp-name") or "").startswith("=?base64?")
 
 
-def is_other(held):
-    return "bWNwd2lyZS1vdGhlcg" in (given(held, "mcp-name") or "")
-
-
-fault("a name in Base64 is not compared", "HDR-20.b", when=is_other)
+fault(
+    "a name in Base64 is not compared",
+    "HDR-20.b",
+    when=contains("mcp-name", "bWNwd2lyZS1vdGhlcg"),
+)
 fault(
     "the markers of Base64 count in any case",
     "HDR-20.c",
-    when=lambda held: "BASE64" in (given(held, "mcp-name") or ""),
+    when=contains("mcp-name", "BASE64"),
 )
+fault("broken Base64 is no name", "HDR-23.a", when=contains("mcp-name", "%%%"))
 fault(
-    "broken Base64 is no name",
-    "HDR-23.a",
-    when=lambda held: "%%%" in (given(held, "mcp-name") or ""),
-)
-fault(
-    "Base64 that is no text is no name",
-    "HDR-23.b",
-    when=lambda held: "/w==" in (given(held, "mcp-name") or ""),
+    "Base64 that is no text is no name", "HDR-23.b", when=contains("mcp-name", "/w==")
 )
 fault(
     "octets beyond ASCII are no name",
     "HDR-23.c",
     when=lambda held: not (given(held, "mcp-name") or "").isascii(),
 )
-fault(
-    "the first of two methods counts",
-    "D13.a",
-    when=lambda held: held["request"]["names"].count("mcp-method") > 1,
-)
-fault(
-    "the last of two names counts",
-    "D13.b",
-    when=lambda held: held["request"]["names"].count("mcp-name") > 1,
-)
+fault("the first of two methods counts", "D13.a", when=is_repeated("mcp-method"))
+fault("the last of two names counts", "D13.b", when=is_repeated("mcp-name"))
 fault(
     "a name in Base64 is not decoded",
     "HDR-20.a",
@@ -234,12 +228,6 @@ fault(
 # --- arguments
 
 
-def argument(name):
-    return lambda held: (
-        (body_of(held).get("params") or {}).get("arguments") or {}
-    ).get(name)
-
-
 def is_call(held):
     return given(held, "mcp-name") == "forecast"
 
@@ -257,28 +245,26 @@ fault(
 fault(
     "numbers are not compared with their header fields",
     "HDR-21.d",
-    when=lambda held: given(held, "mcp-param-days") == "2",
+    when=is_given("mcp-param-days", "2"),
 )
 fault(
     "truths are not compared with their header fields",
     "HDR-21.e",
-    when=lambda held: given(held, "mcp-param-exact") == "true",
+    when=is_given("mcp-param-exact", "true"),
 )
 fault(
-    "broken Base64 is no argument",
-    "HDR-23.d",
-    when=lambda held: "%%%" in (given(held, "mcp-param-city") or ""),
+    "broken Base64 is no argument", "HDR-23.d", when=contains("mcp-param-city", "%%%")
 )
 fault(
     "an argument in Base64 is not decoded",
     "HDR-20.d",
-    when=lambda held: "=?base64" in (given(held, "mcp-param-city") or ""),
+    when=contains("mcp-param-city", "=?base64"),
     change=mismatch,
 )
 fault(
     "numbers are compared as texts",
     "HDR-26.a",
-    when=lambda held: given(held, "mcp-param-days") == "1.0",
+    when=is_given("mcp-param-days", "1.0"),
     change=mismatch,
 )
 fault(

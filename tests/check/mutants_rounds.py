@@ -3,7 +3,16 @@
 import itertools
 
 from mutants import Mutant, register
-from mutants_features import CONTENT, MODERN, error, fault, is_call, result, success
+from mutants_features import (
+    CONTENT,
+    MODERN,
+    Method,
+    calls,
+    fault,
+    is_call,
+    modern_calls,
+    without,
+)
 
 SESSION = "2025-11-25"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -140,20 +149,15 @@ def copied(name, *cases, of, to):
     def change(message, method, params, kept):
         if not str(message.get("method")).endswith(of):
             return None
-        others = [
-            int(key)
+        meta = [
+            {SUBSCRIPTION: int(key)}
             for key, each in kept["params"].items()
             if to(each.get("notifications"))
         ]
-        meta = [{SUBSCRIPTION: id} for id in others if key_is_number(id)]
         copies = [
             {**message, "params": {**message["params"], "_meta": each}} for each in meta
         ]
         return [message, *copies]
-
-
-def key_is_number(id):
-    return isinstance(id, int)
 
 
 copied(
@@ -180,13 +184,8 @@ copied(
     of="tools/list_changed",
     to=lambda requested: len(requested or {}) == 3,
 )
-error(
-    "no filter is an internal error",
-    "D18.f",
-    of="subscriptions/listen",
-    code=-32603,
-    when=lambda params: "notifications" not in params,
-    revision=MODERN,
+Method("subscriptions/listen", MODERN).error(
+    -32603, "no filter is an internal error", "D18.f", when=without("notifications")
 )
 
 # --- questions ------------------------------------------------------------------------
@@ -290,7 +289,7 @@ def asking(name, *cases):
     """Register a function that changes `input_required` results."""
 
     def add(function):
-        @result(name, *cases, of="tools/call", revision=MODERN)
+        @modern_calls.result(name, *cases)
         def change(found):
             if found.get("resultType") == "input_required":
                 function(found)
@@ -319,34 +318,28 @@ INPUT_REQUIRED = {
 }
 
 
-success(
+modern_calls.success(
+    INPUT_REQUIRED,
     "a client that declares nothing is asked for input",
     "MRTR-06.a",
     "META-09.a",
-    of="tools/call",
-    value=INPUT_REQUIRED,
     when=lambda params: is_call("ask")(params) and capabilities(params) == {},
-    revision=MODERN,
 )
-success(
+modern_calls.success(
+    INPUT_REQUIRED,
     "a client is asked for what it declared before",
     "MRTR-06.b",
-    of="tools/call",
-    value=INPUT_REQUIRED,
     when=lambda params: (
         is_call("ask")(params) and capabilities(params) == {"sampling": {}}
     ),
-    revision=MODERN,
 )
-error(
+modern_calls.error(
+    -32603,
     "a capability that is missing is an internal error",
     "META-10.a",
-    of="tools/call",
-    code=-32603,
     when=lambda params: (
         params.get("name") in {"ask", "sample"} and capabilities(params) == {}
     ),
-    revision=MODERN,
 )
 
 
@@ -371,60 +364,48 @@ def answers(params):
     return found if isinstance(found, dict) else {}
 
 
-error(
+modern_calls.error(
+    -32603,
     "a call that has all answers fails",
     "F16.a",
     "MRTR-18.a",
-    of="tools/call",
-    code=-32603,
     when=lambda params: bool(answers(params)),
-    revision=MODERN,
 )
-error(
+modern_calls.error(
+    -32602,
     "a missing answer is an error",
     "MRTR-19.a",
-    of="tools/call",
-    code=-32602,
     when=lambda params: params.get("inputResponses") == {},
-    revision=MODERN,
 )
-error(
+modern_calls.error(
+    -32602,
     "one more answer is an error",
     "MRTR-18.a",
-    of="tools/call",
-    code=-32602,
     when=lambda params: "mcpwire-none" in answers(params),
-    revision=MODERN,
 )
-success(
+modern_calls.success(
+    CONTENT,
     "a list answers questions",
     "MRTR-17.a",
-    of="tools/call",
-    value=CONTENT,
     when=lambda params: isinstance(params.get("inputResponses"), list),
-    revision=MODERN,
 )
-success(
+modern_calls.success(
+    CONTENT,
     "any state is accepted",
     "MRTR-08.a",
-    of="tools/call",
-    value=CONTENT,
     when=lambda params: params.get("requestState") == "mcpwire",
-    revision=MODERN,
 )
-success(
+modern_calls.success(
+    CONTENT,
     "a state is good for another tool",
     "MRTR-09.a",
-    of="tools/call",
-    value=CONTENT,
     when=lambda params: (
         "requestState" in params and params.get("name") not in {"ask", "sample"}
     ),
-    revision=MODERN,
 )
 
 
-@result("a list asks for input", "MRTR-02.a", of="prompts/list", revision=MODERN)
+@Method("prompts/list", MODERN).result("a list asks for input", "MRTR-02.a")
 def list_asks(found):
     found["resultType"] = "input_required"
 
@@ -461,12 +442,12 @@ def works_again(message, method, params, kept):
             found["status"] = "working"
 
 
-@result("a task was created yesterday", "T11-07.a", of="tasks/get")
+@Method("tasks/get").result("a task was created yesterday", "T11-07.a")
 def created(found):
     found["createdAt"] = "yesterday"
 
 
-@result("a task has no result", "T11-09.a", of="tasks/result")
+@Method("tasks/result").result("a task has no result", "T11-09.a")
 def no_result(found):
     for key in [key for key in found if key != "_meta"]:
         del found[key]
@@ -480,7 +461,7 @@ def before_the_end(message, method, params, kept):
         message["result"]["status"] = "working"
 
 
-@result("a result does not name its task", "T11-10.a", of="tasks/result")
+@Method("tasks/result").result("a result does not name its task", "T11-10.a")
 def nameless(found):
     found.pop("_meta")
 
@@ -517,7 +498,7 @@ def cancels(message, method, params, kept):
         message["result"] = {**kept[params["taskId"]], "status": "cancelled"}
 
 
-@result("a task that was cancelled works", "T11-13.b", of="tasks/cancel")
+@Method("tasks/cancel").result("a task that was cancelled works", "T11-13.b")
 def still_works(found):
     found["status"] = "working"
 
@@ -527,26 +508,23 @@ for _method, _letter in (
     ("tasks/result", "b"),
     ("tasks/cancel", "c"),
 ):
-    error(
+    Method(_method).error(
+        -32603,
         f"{_method} of no task is an internal error",
         f"T11-14.{_letter}",
-        of=_method,
-        code=-32603,
         when=lambda params: params.get("taskId") == "mcpwire-no-such-task",
     )
 
-success(
+calls.success(
+    {"content": []},
     "a tool that is a task only runs at once",
     "T11-03.a",
-    of="tools/call",
-    value={"content": []},
     when=lambda params: is_call("only_later")(params) and "task" not in params,
 )
-success(
+calls.success(
+    {"content": []},
     "a tool that is no task takes no notice",
     "T11-02.a",
-    of="tools/call",
-    value={"content": []},
     when=lambda params: params.get("name") == "echo" and "task" in params,
 )
 
@@ -571,12 +549,7 @@ def undeclared_task(message, method, params, kept):
         found["resultType"] = "task"
 
 
-@result(
-    "a task does not say how long it is kept",
-    "TX-08.a",
-    of="tools/call",
-    revision=MODERN,
-)
+@modern_calls.result("a task does not say how long it is kept", "TX-08.a")
 def no_ttl(found):
     if found.get("resultType") == "task":
         found.pop("ttlMs")
@@ -592,61 +565,51 @@ def not_there(message, method, params, kept):
             message["error"] = {"code": -32602, "message": "no such task"}
 
 
-@result("tasks/get is another task", "TX-05.a", of="tasks/get", revision=MODERN)
+@Method("tasks/get", MODERN).result("tasks/get is another task", "TX-05.a")
 def another(found):
     found["resultType"] = "task"
 
 
-@result(
-    "a task that completed has no result", "TX-09.a", of="tasks/get", revision=MODERN
-)
+@Method("tasks/get", MODERN).result("a task that completed has no result", "TX-09.a")
 def completed(found):
     found.pop("result", None)
 
 
-@result("tasks/cancel gives the task", "TX-15.a", of="tasks/cancel", revision=MODERN)
+@Method("tasks/cancel", MODERN).result("tasks/cancel gives the task", "TX-15.a")
 def gives_task(found):
     found["status"] = "cancelled"
 
 
-error(
+Method("tasks/update", MODERN).error(
+    -32602,
     "an answer for no question is an error",
     "TX-15.b",
-    of="tasks/update",
-    code=-32602,
     when=lambda params: "mcpwire-none" in answers(params),
-    revision=MODERN,
 )
 for _method, _letter in (
     ("tasks/get", "a"),
     ("tasks/update", "b"),
     ("tasks/cancel", "c"),
 ):
-    error(
+    Method(_method, MODERN).error(
+        -32603,
         f"{_method} of no task of the extension is an internal error",
         f"TX-17.{_letter}",
-        of=_method,
-        code=-32603,
         when=lambda params: (
             params.get("taskId") == "mcpwire-no-such-task" and declares_tasks(params)
         ),
-        revision=MODERN,
     )
-error(
+Method("tasks/get", MODERN).error(
+    -32602,
     "tasks/get without the extension is an unknown task",
     "TX-18.a",
-    of="tasks/get",
-    code=-32602,
     when=lambda params: not declares_tasks(params),
-    revision=MODERN,
 )
-error(
+Method("subscriptions/listen", MODERN).error(
+    -32602,
     "tasks are listened to without the extension",
     "TX-18.b",
-    of="subscriptions/listen",
-    code=-32602,
     when=lambda params: "taskIds" in params.get("notifications", {}),
-    revision=MODERN,
 )
 
 
@@ -662,13 +625,11 @@ def old_tasks(message, method, params, kept):
         message["result"]["capabilities"]["tasks"] = {"list": {}}
 
 
-error(
+modern_calls.error(
+    -32602,
     "the old task of a call is an error",
     "TX-21.b",
-    of="tools/call",
-    code=-32602,
     when=lambda params: "task" in params,
-    revision=MODERN,
 )
 
 

@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 from ports import kept_port
 
@@ -83,6 +84,24 @@ def make_cases(**runs):
 def verdicts(cases, options=ONE, where=None):
     report = asyncio.run(run(where or target(), options, cases=cases))
     return {result.case.removeprefix("OWN."): result for result in report.results}
+
+
+def over_http(serve, cases, options=ONE, path="/"):
+    """Run cases against a server over HTTP, given as a function of a connection."""
+
+    async def check():
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server:
+            return await run(f"http://127.0.0.1:{port}{path}", options, cases=cases)
+
+    return asyncio.run(check())
+
+
+async def read_message(reader, head):
+    """Return the message of a POST with this head."""
+    size = int(re.search(rb"(?i)content-length: *(\d+)", head)[1])
+    return json.loads(await reader.readexactly(size))
 
 
 async def fine(subject):
@@ -183,7 +202,7 @@ def test_case_ends_at_its_time_limit():
         await asyncio.Event().wait()
 
     (case,) = make_cases(m_endless=endless)
-    found = verdicts([_with(case, bound_s=0.1)])
+    found = verdicts([attrs.evolve(case, bound_s=0.1)])
     assert found["endless"].verdict is Verdict.HANG
     assert found["endless"].expected == "the case takes at most 0.1 s"
 
@@ -213,14 +232,8 @@ def test_process_start_does_not_count_for_the_time_limit(case, start):
     # The subject takes longer to start than the bound of the case.
     where = python("import time; time.sleep(0.5)" + OBEDIENT)
     (base_case,) = make_cases(m_it=case)
-    found = verdicts([_with(base_case, bound_s=0.3, start=start)], where=where)
+    found = verdicts([attrs.evolve(base_case, bound_s=0.3, start=start)], where=where)
     assert found["it"].verdict is Verdict.PASS
-
-
-def _with(case, **changes):
-    import attrs
-
-    return attrs.evolve(case, **changes)
 
 
 def test_case_with_its_own_start_gets_its_own_process():
@@ -231,7 +244,7 @@ def test_case_with_its_own_start_gets_its_own_process():
         await subject.request("ping")
 
     first, second, third = make_cases(m_a=note, m_b=note, m_c=note)
-    found = verdicts([first, second, _with(third, start=Start.OWN)])
+    found = verdicts([first, second, attrs.evolve(third, start=Start.OWN)])
     assert all(each.verdict is Verdict.PASS for each in found.values())
     assert len(pids) == 3
     assert len(set(pids)) == 2
@@ -248,14 +261,18 @@ def test_case_with_its_own_start_gets_its_own_process():
 )
 def test_case_with_an_unmet_need_is_absent(need, message):
     (case,) = make_cases(m_a=fine)
-    found = verdicts([_with(case, needs=(need,))])
+    found = verdicts([attrs.evolve(case, needs=(need,))])
     assert found["a"].verdict is Verdict.ABSENT
     assert re.match(message, found["a"].actual)
 
 
 def test_used_up_budget_leaves_cases_unrun():
     report = asyncio.run(
-        run(target(), _with(ONE, budget_s=0.0), cases=make_cases(m_a=fine, m_b=fine))
+        run(
+            target(),
+            attrs.evolve(ONE, budget_s=0.0),
+            cases=make_cases(m_a=fine, m_b=fine),
+        )
     )
     assert report.out_of_budget
     assert {each.verdict for each in report.results} == {Verdict.UNRUN}
@@ -282,7 +299,7 @@ if os.path.exists({str(once)!r}):
 
 def test_unsupported_revisions_are_named_in_the_notes():
     report = asyncio.run(
-        run(target(), _with(ONE, revisions=()), cases=make_cases(m_a=fine))
+        run(target(), attrs.evolve(ONE, revisions=()), cases=make_cases(m_a=fine))
     )
     assert [cell.revision for cell in report.cells()] == [
         *("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -303,8 +320,7 @@ class OverEvents:
             writer.write(b"event: endpoint\ndata: /messages\n\n")
             await reader.read()
         elif head.startswith(b"POST /messages"):
-            size = int(re.search(rb"(?i)content-length: *(\d+)", head)[1])
-            message = json.loads(await reader.readexactly(size))
+            message = await read_message(reader, head)
             answer = {"jsonrpc": "2.0", "id": message.get("id"), "result": {}}
             if message["method"] == "initialize":
                 version = message["params"]["protocolVersion"]
@@ -323,14 +339,8 @@ class OverEvents:
 
 
 def test_revisions_supported_over_sse_are_not_in_the_notes():
-    async def check():
-        server = await asyncio.start_server(OverEvents(), "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/sse"
-        async with server:
-            options = _with(ONE, revisions=("2025-11-25", "2026-07-28"))
-            return await run(url, options, cases=make_cases(m_a=fine))
-
-    report = asyncio.run(check())
+    options = attrs.evolve(ONE, revisions=("2025-11-25", "2026-07-28"))
+    report = over_http(OverEvents(), make_cases(m_a=fine), options, "/sse")
     assert [str(cell) for cell in report.cells()] == ["server sse 2025-11-25"]
     assert [note[:10] for note in report.notes] == ["2026-07-28"]
 
@@ -364,7 +374,7 @@ def test_server_that_does_not_listen_yet_is_retried(monkeypatch):
             raise
 
     async def check(port):
-        options = _with(ONE, wait_s=60.0)
+        options = attrs.evolve(ONE, wait_s=60.0)
         url = f"http://127.0.0.1:{port}/"
         running = asyncio.create_task(run(url, options, cases=make_cases(m_a=fine)))
         await refused.wait()
@@ -388,20 +398,15 @@ def test_host_with_two_refusing_addresses_is_retried(monkeypatch):
             raise OSError("Multiple exceptions: [Errno 111], [Errno 111]")
         return await connect(*where, **options)
 
-    async def check():
-        server = await asyncio.start_server(SilentAfter(None), "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        async with server:
-            return await run(url, _with(ONE, wait_s=60.0), cases=make_cases(m_a=fine))
-
     monkeypatch.setattr(asyncio, "open_connection", refused_first)
-    (result,) = asyncio.run(check()).results
+    waits = attrs.evolve(ONE, wait_s=60.0)
+    (result,) = over_http(SilentAfter(None), make_cases(m_a=fine), waits).results
     assert result.verdict is Verdict.PASS
 
 
 def test_retries_end_after_wait_s():
     with pytest.raises(ConnectError, match=r"no revision could be used: .* refused"):
-        asyncio.run(run("http://127.0.0.1:9/mcp", _with(ONE, wait_s=0.1)))
+        asyncio.run(run("http://127.0.0.1:9/mcp", attrs.evolve(ONE, wait_s=0.1)))
 
 
 @pytest.mark.parametrize(
@@ -437,7 +442,7 @@ def test_cancelled_run_leaves_no_process_running():
 
 def test_the_same_seed_sends_the_same_octets():
     def sent(seed):
-        options = _with(ONE, only=("fuzz",), seed=seed, answer_s=5.0)
+        options = attrs.evolve(ONE, only=("fuzz",), seed=seed, answer_s=5.0)
         report = asyncio.run(run(SERVER, options))
         return {
             result.case: b"".join(
@@ -454,7 +459,11 @@ def test_the_same_seed_sends_the_same_octets():
 
 def test_cases_are_chosen_by_id_family_and_level():
     usual, slow, hostile = make_cases(m_a=fine, s_b=fine, r_c=fine)
-    cases = [usual, _with(slow, is_quick=False), _with(hostile, is_hostile=True)]
+    cases = [
+        usual,
+        attrs.evolve(slow, is_quick=False),
+        attrs.evolve(hostile, is_hostile=True),
+    ]
 
     def ids(**options):
         return [case.id for case in select(Options(**options), cases)]
@@ -482,7 +491,7 @@ if not marker.exists():
     marker.touch()
     time.sleep(1)  # the subject: a first start that takes long
 """
-    options = _with(ONE, answer_s=0.3)
+    options = attrs.evolve(ONE, answer_s=0.3)
     found = verdicts(make_cases(m_it=fine), options, python(fetched + OBEDIENT))
     assert found["it"].verdict is Verdict.PASS
 
@@ -499,14 +508,14 @@ def test_server_that_does_not_list_its_tools_is_abandoned(monkeypatch):
     text = OBEDIENT.replace('"capabilities": {}', '"capabilities": {"tools": {}}')
     silent = python(text.replace('"hang"', '"tools/list"'))
     with pytest.raises(ConnectError, match="did not list its features within"):
-        asyncio.run(run(silent, _with(ONE, answer_s=3_600.0)))
+        asyncio.run(run(silent, attrs.evolve(ONE, answer_s=3_600.0)))
 
 
 def test_running_case_is_ended_when_the_budget_ends():
     async def endless(subject):
         await asyncio.Event().wait()
 
-    options = _with(ONE, budget_s=2.0)
+    options = attrs.evolve(ONE, budget_s=2.0)
     report = asyncio.run(
         run(target(), options, cases=make_cases(m_a=endless, m_b=fine))
     )
@@ -538,7 +547,7 @@ def test_last_cases_see_all_connections_and_name_the_cause():
     early, crash, seen, other = make_cases(
         m_early=fine, m_crash=crashing, m_seen=find_early, m_other=complain
     )
-    last = [_with(each, start=Start.LAST) for each in (seen, other)]
+    last = [attrs.evolve(each, start=Start.LAST) for each in (seen, other)]
     found = verdicts([early, crash, *last])
     assert found["crash"].verdict is Verdict.CRASH
     assert found["seen"].verdict is Verdict.FAIL
@@ -561,8 +570,7 @@ class SilentAfter:
 
     async def talk(self, reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
-        length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
-        message = json.loads(await reader.readexactly(length))
+        message = await read_message(reader, head)
         self.connections += self.is_silent
         self.is_silent = self.is_silent or message["method"] == self.method
         if self.is_silent:
@@ -599,8 +607,7 @@ def in_each_revision(cases, **options):
     async def serve(reader, writer):
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             head = await reader.readuntil(b"\r\n\r\n")
-            length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
-            message = json.loads(await reader.readexactly(length))
+            message = await read_message(reader, head)
             requested = message.get("params", {}).get("protocolVersion")
             heads.append(head.decode().lower())
             more = {"protocolVersion": requested} if requested in SESSIONS else {}
@@ -611,14 +618,7 @@ def in_each_revision(cases, **options):
         writer.close()
 
     heads = []
-
-    async def check():
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        async with server:
-            return await run(url, _with(ONE, **options), cases=cases)
-
-    return asyncio.run(check()).results, heads
+    return over_http(serve, cases, attrs.evolve(ONE, **options)).results, heads
 
 
 def test_read_only_hint_of_one_revision_applies_to_the_others():
@@ -642,7 +642,7 @@ def test_read_only_hint_of_one_revision_applies_to_the_others():
 
 def test_is_once_case_runs_in_its_newest_supported_revision():
     (case,) = make_cases(m_a=fine)
-    once = _with(case, is_once=True, revisions=SESSIONS[:3])
+    once = attrs.evolve(case, is_once=True, revisions=SESSIONS[:3])
     results, _ = in_each_revision([once], revisions=SESSIONS)
     assert [each.cell.revision for each in results] == [SESSIONS[2]]
 
@@ -663,7 +663,7 @@ def test_http_subject_has_no_start_time():
         await subject.request("ping")
 
     (case,) = make_cases(m_note=note)
-    in_each_revision([_with(case, start=Start.OWN)], revisions=SESSIONS)
+    in_each_revision([attrs.evolve(case, start=Start.OWN)], revisions=SESSIONS)
     assert waits == [0.0] * 4
 
 
@@ -691,7 +691,7 @@ def test_server_that_refuses_each_case_is_tried_three_times(monkeypatch):
 
     monkeypatch.setattr(Subject, "handshake", for_the_survey_alone)
     cases = make_cases(m_a=fine, m_b=fine, m_c=fine, m_d=fine, m_e=fine)
-    results, _ = in_each_revision([_with(c, start=Start.OWN) for c in cases])
+    results, _ = in_each_revision([attrs.evolve(c, start=Start.OWN) for c in cases])
     assert {each.verdict for each in results} == {Verdict.UNRUN}
     assert (len(results), count) == (5, 1 + 3)
 
@@ -704,28 +704,16 @@ def test_failed_case_is_not_retried():
         await subject.request("ping")
         subject.expect(len(tries) > 1, "a pass", "a failure")
 
-    async def check():
-        server = await asyncio.start_server(SilentAfter("x"), "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        async with server:
-            return await run(url, ONE, cases=make_cases(m_better=better_next_time))
-
-    (result,) = asyncio.run(check()).results
+    cases = make_cases(m_better=better_next_time)
+    (result,) = over_http(SilentAfter("x"), cases).results
     assert (result.verdict, len(tries)) == (Verdict.FAIL, 1)
 
 
 def test_silent_http_server_is_waited_for_once():
     silent = SilentAfter("hang")
     hang, *others = make_cases(m_hang=hanging, m_a=fine, m_b=fine, m_c=fine)
-    others[2] = _with(others[2], start=Start.OWN)
-
-    async def check():
-        server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        async with server:
-            return await run(url, HANGS, cases=[hang, *others])
-
-    first, *rest = asyncio.run(check()).results
+    others[2] = attrs.evolve(others[2], start=Start.OWN)
+    first, *rest = over_http(silent, [hang, *others], HANGS).results
     assert first.verdict is Verdict.HANG
     assert {each.verdict for each in rest} == {Verdict.UNRUN}
     assert len({each.actual for each in rest}) == 1
@@ -745,8 +733,8 @@ def test_case_reuses_the_process_of_a_passed_predecessor(first, count):
         return case
 
     before, after = make_cases(m_before=noting(first), m_after=noting(fine))
-    before = _with(before, start=Start.RAW)
-    after = _with(after, start=Start.OWN, follows="OWN.before")
+    before = attrs.evolve(before, start=Start.RAW)
+    after = attrs.evolve(after, start=Start.OWN, follows="OWN.before")
     found = verdicts([before, after])
     assert found["after"].verdict is Verdict.PASS
     assert len(set(pids)) == count
