@@ -1,13 +1,21 @@
-"""Synthetic results for the tests of statistics."""
+"""Synthetic results for the tests of statistics, and the schemas of real ones."""
 
+import json
 import random
 from functools import lru_cache
+from importlib.resources import files
 
 from mcpwire.bench.histogram import histogram
 from mcpwire.bench.results import Result, Slice, Subject
 
 ROUNDS = 5
 SLICES = 4
+
+
+def read_schema(name):
+    """Return a published schema."""
+    file = files("mcpwire.bench") / f"{name}.schema.json"
+    return json.loads(file.read_bytes())
 
 
 @lru_cache

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from null_targets import CLIENT_COMMAND
 
 from mcpwire.bench import Result
 from mcpwire.bench.null_process import null_command
@@ -216,23 +217,13 @@ def test_unreachable_server_exits_with_4(cli):
     assert "/no/such/program" in err
 
 
-CLIENT = """
-import sys
-from mcpwire.sync import Client
-with Client(sys.argv[1]) as client:
-    for _ in range(20):
-        client.call_tool("echo", {"text": "hi"})
-"""
-
-
 @pytest.mark.parametrize("http", [[], ["--http"]])
 def test_client_is_measured_against_the_null_server(cli, http):
     words = ["bench", "client", *http, "--rounds", "1"]
-    command = [sys.executable, "-c", CLIENT, "{target}"]
-    code, out, err = cli(*words, "--", *command)
+    code, out, err = cli(*words, "--", *CLIENT_COMMAND)
     assert (code, err) == (0, "")
     assert out.splitlines()[1].split() == ["calls", "20"]
-    code, out, _ = cli(*words, "--json", shlex.join(command))
+    code, out, _ = cli(*words, "--json", shlex.join(CLIENT_COMMAND))
     assert code == 0
     (run,) = json.loads(out)["runs"]
     assert run["methods"]["tools/call"] == run["calls"] == 20

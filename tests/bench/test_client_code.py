@@ -5,10 +5,10 @@ import itertools
 import json
 import os
 import sys
-from importlib.resources import files
 
 import jsonschema_rs
 import pytest
+from made_results import read_schema
 
 from mcpwire.bench import (
     ClientCode,
@@ -24,7 +24,6 @@ from mcpwire.bench.reports import to_text
 from mcpwire.errors import LocalProtocolError
 from mcpwire.testing.procfs import HAS_PROC, descendants, is_alive
 
-SCHEMA = json.loads((files("mcpwire.bench") / "result.schema.json").read_text("utf-8"))
 SHORT = {"seconds": 0.02, "rounds": 1, "warm_up": 0.0, "slice_seconds": 0.01}
 LONG = {**SHORT, "seconds": 60.0, "slice_seconds": 60.0}
 WAIT_S = 30
@@ -208,7 +207,7 @@ async def test_each_number_of_users_has_a_result_with_all_figures(code, tmp_path
     assert done == sorted(done)
     assert {each.total for each in progress} == {0.08}
     for result in results:
-        jsonschema_rs.validate(SCHEMA, json.loads(result.to_json()))
+        jsonschema_rs.validate(read_schema("result"), json.loads(result.to_json()))
         for subject in result.targets:
             assert [part.round for part in subject.slices] == [0, 1]
             assert {"p50", "p99", "mean", "rate", "cpu"} <= subject.figures().keys()

@@ -6,18 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from null_targets import CLIENT_COMMAND
 
 from mcpwire.bench.client_side import client_command, measure_client
 from mcpwire.errors import ConnectError, RequestTimeout
 from mcpwire.testing.procfs import is_alive
 
-TYPED = """
-import sys
-from mcpwire.sync import Client
-with Client(sys.argv[1]) as client:
-    for _ in range(20):
-        client.call_tool("echo", {"text": "hi"})
-"""
 RAW = """
 import shlex, subprocess, sys
 words = shlex.split(sys.argv[1])
@@ -55,10 +49,9 @@ def test_target_placeholder_is_replaced_by_the_null_server(command, target, expe
 
 @pytest.mark.parametrize("http", [False, True])
 async def test_each_run_has_its_figures(http):
-    command = program(TYPED)
     options = ["--legacy", "--bytes", "1000"]
-    figures = await measure_client(command, http=http, rounds=2, options=options)
-    assert (figures.command, figures.http) == (tuple(command), http)
+    figures = await measure_client(CLIENT_COMMAND, http=http, rounds=2, options=options)
+    assert (figures.command, figures.http) == (tuple(CLIENT_COMMAND), http)
     first, second = figures.runs
     counts = {"server/discover": 1, "initialize": 1, "tools/call": 20}
     for run in figures.runs:

@@ -5,11 +5,12 @@ import json
 import os
 import shlex
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import jsonschema_rs
 import pytest
+from made_results import read_schema
+from null_targets import NULL_SERVER, null, program
 
 from mcpwire import ConnectError, Http, Stdio
 from mcpwire.bench import Call, Load
@@ -20,24 +21,17 @@ NULL = null_command("--stdio")
 ECHO = Load(calls=(Call.tool("echo", {"text": "hi"}),))
 
 LARGER = """
-import mmap, runpy, subprocess, sys, threading
+import subprocess, sys, threading
 waits = threading.Event()
 threading.Thread(target=waits.wait, daemon=True).start()
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 kept = bytearray(b"x" * (64 * 2**20))
-sys.argv = ["null.py", "--stdio"]
-runpy.run_path({path!r}, run_name="__main__")
 """
-"""The null server with one more thread, one more child and 64 MiB more memory."""
+"""One more thread, one more child and 64 MiB more memory."""
 
-
-def schema(name):
-    """Return a validator of a published schema."""
-    text = (files("mcpwire.bench") / f"{name}.schema.json").read_text("utf-8")
-    return jsonschema_rs.validator_for(json.loads(text))
-
-
-STARTS, SIZES = schema("start"), schema("size")
+STARTS, SIZES = (
+    jsonschema_rs.validator_for(read_schema(name)) for name in ("start", "size")
+)
 
 
 def without_members(validator, value):
@@ -55,14 +49,6 @@ def without_members(validator, value):
             assert not validator.is_valid(value), name
             del place["unknown"]
     return sorted(found)
-
-
-def larger():
-    return Stdio(sys.executable, ["-c", LARGER.format(path=NULL[-2])])
-
-
-def null(*options):
-    return Stdio(NULL[0], [*NULL[1:], *options])
 
 
 def test_starts_are_measured_alternately_with_the_floor():
@@ -84,8 +70,7 @@ def test_starts_are_measured_alternately_with_the_floor():
 
 
 def test_server_without_tools_has_no_first_list_figure():
-    code = "import mcpwire; mcpwire.Server('bare', '1').run()"
-    target = Stdio(sys.executable, ["-c", code])
+    target = program("import mcpwire; mcpwire.Server('bare', '1').run()")
     (found,) = asyncio.run(measure_start(target, 1, with_floor=False))
     assert "handshake" in found.figures()
     sizes = asyncio.run(measure_size(target, calls=1))
@@ -99,7 +84,8 @@ def test_server_that_does_not_start_is_an_error():
 
 def test_processes_threads_and_memory_of_a_server_are_counted():
     small, large = (
-        asyncio.run(measure_size(target, ECHO, 20)) for target in (null(), larger())
+        asyncio.run(measure_size(target, ECHO, 20))
+        for target in (null(), program(LARGER, NULL_SERVER))
     )
     assert [each.when for each in small.sizes] == [
         "handshake",
@@ -115,8 +101,8 @@ def test_processes_threads_and_memory_of_a_server_are_counted():
     figures = large.figures()
     assert figures.keys() == SIZE_UNITS.keys()
     assert figures["mapped files"] == sum(large.files.values())
-    program = os.path.realpath(sys.executable)
-    assert large.files[program] == Path(program).stat().st_size
+    executable = os.path.realpath(sys.executable)
+    assert large.files[executable] == Path(executable).stat().st_size
     assert list(large.files.values()) == sorted(large.files.values(), reverse=True)
 
 

@@ -5,8 +5,9 @@ import os
 
 import pytest
 from made_results import slice_of
+from null_targets import null
 
-from mcpwire import Http, Stdio
+from mcpwire import Http
 from mcpwire.bench import Call, Load
 from mcpwire.bench.gateway import run_behind_gateway
 from mcpwire.bench.null_process import null_command, null_http
@@ -22,7 +23,7 @@ FAST = {"with_floor": False, "with_details": False}
 
 
 async def over_stdio():
-    return await run_behind_gateway(Stdio(NULL[0], NULL[1:]), LOAD, **FAST)
+    return await run_behind_gateway(null(), LOAD, **FAST)
 
 
 async def over_http():

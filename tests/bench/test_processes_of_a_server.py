@@ -7,10 +7,9 @@ import sys
 from collections import Counter
 
 import pytest
+from null_targets import null, relay
 
-from mcpwire import Stdio
 from mcpwire.bench import Call, Load, run
-from mcpwire.bench.null_process import null_command
 from mcpwire.testing import procfs
 
 pytestmark = pytest.mark.skipif(not procfs.HAS_PROC, reason="reads /proc")
@@ -33,31 +32,19 @@ def test_cpu_time_includes_exited_children():
         process.communicate()
 
 
-CRASHES = f"""
-import json, os, subprocess, sys, time
-command = {null_command("--stdio", "--legacy")!r}
-null = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-calls = 0
-for line in sys.stdin.buffer:
-    value = json.loads(line)
-    calls += value.get("method") == "ping"
-    if calls == 3 and not os.path.exists(sys.argv[1]):
-        open(sys.argv[1], "x").close()
-        while time.process_time() < 0.2: pass
-        null.communicate()
-        sys.exit(3)
-    null.stdin.write(line)
-    null.stdin.flush()
-    if "id" in value:
-        sys.stdout.buffer.write(null.stdout.readline())
-        sys.stdout.flush()
+CRASH_ONCE = """
+if not os.path.exists(sys.argv[1]):
+    open(sys.argv[1], "x").close()
+    while time.process_time() < 0.2: pass
+    null.communicate()
+    sys.exit(3)
 """
-"""A wrapper of a server: at the third ping it burns 200 ms once, and exits."""
+"""Burns 200 ms and exits, but not after a restart."""
 
 
 def test_restarted_server_is_found_again(tmp_path):
     load = Load(rate=20, seconds=1.0, warm_up=0, rounds=1, timeout=5.0)
-    server = Stdio(sys.executable, ["-c", CRASHES, str(tmp_path / "crashed")])
+    server = relay("ping", CRASH_ONCE, str(tmp_path / "crashed"))
     (target,) = asyncio.run(run(server, load, with_floor=False)).subjects
     assert target.total("reconnects") == 1
     assert target.total("cpu") >= 150_000_000
@@ -69,9 +56,7 @@ def test_restarted_server_is_found_again(tmp_path):
 
 def test_cpu_time_of_per_call_servers_is_counted():
     load = Load(sessions="per-call", seconds=0.2, warm_up=0, rounds=1)
-    command, *arguments = null_command("--stdio")
-    running = run(Stdio(command, arguments), load, with_floor=False)
-    (target,) = asyncio.run(running).subjects
+    (target,) = asyncio.run(run(null(), load, with_floor=False)).subjects
     assert target.figures()["cpu"] > 0
 
 
@@ -82,10 +67,8 @@ def test_process_given_with_its_parent_counts_once():
 
 
 def test_counted_calls_are_made_by_one_worker_only():
-    command, *arguments = null_command("--stdio")
     load = Load(calls=(Call("ping"),), workers=2, seconds=0.2, warm_up=0, rounds=1)
-    running = run(Stdio(command, arguments), load, with_floor=False)
-    (target,) = asyncio.run(running).subjects
+    (target,) = asyncio.run(run(null(), load, with_floor=False)).subjects
     assert target.counts["messages"] == 2
     assert target.counts["reads"] == target.counts["writes"] == 1
     # One worker had no user, and ended at once.

@@ -3,23 +3,21 @@
 import asyncio
 import copy
 import json
-from importlib.resources import files
 
 import jsonschema_rs
 import pytest
+from made_results import read_schema
+from null_targets import null
 
-from mcpwire import Stdio
 from mcpwire.bench import Call, Load, find_max, parse_condition, run
-from mcpwire.bench.null_process import null_command
 from mcpwire.bench.results import FIGURES
 
-SCHEMA = json.loads((files("mcpwire.bench") / "result.schema.json").read_text("utf-8"))
+SCHEMA = read_schema("result")
 VALIDATOR = jsonschema_rs.validator_for(SCHEMA)
 
 
 async def both():
-    command, *arguments = null_command("--stdio")
-    target = Stdio(command, arguments)
+    target = null()
     calls = (Call("ping"), Call.tool("echo", {"text": "hi"}))
     load = Load(calls=calls, seconds=0.4, warm_up=0.0, rounds=1)
     measured = await run(target, load, against=target)

@@ -6,11 +6,12 @@ import sys
 import time
 
 import pytest
+from null_targets import NULL_SERVER, null, program, relay
 
 from mcpwire import ConnectError, Http, Stdio
 from mcpwire.bench import Call, Load, find_max, parse_condition, run, runs
 from mcpwire.bench.histogram import merge_histograms
-from mcpwire.bench.null_process import null_command, null_http
+from mcpwire.bench.null_process import null_http
 from mcpwire.bench.reports import to_text
 from mcpwire.bench.results import step_name
 from mcpwire.bench.worker import Generator, Job, Pacer
@@ -20,13 +21,15 @@ SHORT = {"seconds": 0.4, "warm_up": 0.0, "rounds": 1}
 ECHO = (Call.tool("echo", {"text": "hi"}),)
 
 
-def null(*options):
-    command, *arguments = null_command("--stdio", *options)
-    return Stdio(command, arguments)
-
-
 def measure(target, load, **options):
     return asyncio.run(run(target, load, **options))
+
+
+def measure_alone(target, **load):
+    """Return a server's results under a short load of `echo`, without a floor."""
+    load = Load(**{"calls": ECHO, **SHORT, **load})
+    (found,) = measure(target, load, with_floor=False).subjects
+    return found
 
 
 def test_run_alternates_between_server_and_floor():
@@ -102,14 +105,13 @@ def test_reserved_name_for_a_compared_server_is_refused(name):
 
 
 def test_counts_are_exact():
-    (target,) = measure(null(), Load(calls=ECHO, **SHORT), with_floor=False).subjects
+    target = measure_alone(null())
     assert target.counts["messages"] == 2
     assert target.counts["reads"] == target.counts["writes"] == 1
 
 
 def test_open_loop_makes_every_due_call():
-    load = Load(calls=ECHO, rate=200, sessions=2, workers=2, **SHORT)
-    (target,) = measure(null(), load, with_floor=False).subjects
+    target = measure_alone(null(), rate=200, sessions=2, workers=2)
     assert target.total("offered") == target.total("done") == 80
     assert target.figures()["offered"] == pytest.approx(200)
 
@@ -126,9 +128,8 @@ def slow_share(subject):
 
 def test_stall_is_visible_in_an_open_loop_but_not_a_closed_one():
     stalled = null("--stall", "0.4,0.2")
-    facts = {"calls": ECHO, "seconds": 1.0, "warm_up": 0.0, "rounds": 1}
-    (opened,) = measure(stalled, Load(rate=200, **facts), with_floor=False).subjects
-    (closed,) = measure(stalled, Load(users=1, **facts), with_floor=False).subjects
+    opened = measure_alone(stalled, rate=200, seconds=1.0)
+    closed = measure_alone(stalled, users=1, seconds=1.0)
     # At 200 calls/s 40 calls are due during the stall, but one user waits once.
     assert opened.figures()["p99"] > 150_000
     assert closed.figures()["max"] > 150_000
@@ -164,8 +165,7 @@ def test_closed_loop_samples_event_loop_lag_every_50_ms():
 
 @pytest.mark.parametrize("load", [{"users": 8}, {"rate": 400}])
 def test_phases_are_measured_alone_and_under_load(load):
-    load = Load(calls=ECHO, **load, sessions=2, workers=2, **SHORT)
-    (target,) = measure(null(), load, with_floor=False).subjects
+    target = measure_alone(null(), **load, sessions=2, workers=2)
     assert len(target.connects) == 4
     assert target.figures()["connect"] > 0
     for phases in (target.phases, target.phases_under_load):
@@ -201,39 +201,29 @@ def test_local_http_servers_are_found_by_their_port():
 
 @pytest.mark.parametrize("method", ["ping", "tools/list", "resources/list"])
 def test_any_method_can_be_called(method):
-    load = Load(calls=(Call(method),), **SHORT)
-    (target,) = measure(null("--legacy"), load, with_floor=False).subjects
+    target = measure_alone(null("--legacy"), calls=(Call(method),))
     failed = target.total("done") if method == "resources/list" else 0
     assert sum(target.errors.values()) == failed
 
 
 def test_each_call_can_have_its_own_connection():
-    load = Load(calls=ECHO, sessions="per-call", **SHORT)
-    (target,) = measure(null(), load, with_floor=False).subjects
+    target = measure_alone(null(), sessions="per-call")
     assert target.total("done") > 0
     assert target.total("bytes_sent") > 200 * target.total("done")
     assert target.total("bytes_received") > 100 * target.total("done")
 
 
 def test_calls_beyond_the_concurrency_limit_are_missed():
-    slow = null("--stall", "0.1,0.2")
-    load = Load(calls=ECHO, rate=100, max_in_flight=5, **SHORT)
-    (target,) = measure(slow, load, with_floor=False).subjects
+    target = measure_alone(null("--stall", "0.1,0.2"), rate=100, max_in_flight=5)
     assert target.total("missed") > 0
     assert target.total("missed") + target.total("done") == 40
     assert target.figures()["missed"] > 0
 
 
 def test_server_exit_is_counted_as_a_reconnect():
-    program = (
-        "import os, sys, threading, runpy\n"
-        "threading.Timer(0.3, os._exit, [3]).start()\n"
-        "sys.argv = ['null.py', '--stdio']\n"
-        f"runpy.run_path({null_command()[-1]!r}, run_name='__main__')\n"
-    )
-    load = Load(calls=ECHO, rate=50, seconds=1.0, warm_up=0.0, rounds=1)
-    target = Stdio(sys.executable, ["-c", program])
-    (found,) = measure(target, load, with_floor=False).subjects
+    exit_soon = "import os, threading; threading.Timer(0.3, os._exit, [3]).start()"
+    target = program(exit_soon, NULL_SERVER)
+    found = measure_alone(target, rate=50, seconds=1.0)
     assert found.figures()["reconnects"] >= 1
 
 
@@ -303,29 +293,9 @@ def test_cancelled_run_ends_all_processes():
     assert not any(map(is_alive, children))
 
 
-SILENT = f"""
-import json, subprocess, sys
-command = {null_command("--stdio", "--legacy")!r}
-null = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-calls = 0
-for line in sys.stdin.buffer:
-    value = json.loads(line)
-    calls += value.get("method") == "tools/call"
-    if calls == 3 and value["method"] == "tools/call":
-        continue
-    null.stdin.write(line)
-    null.stdin.flush()
-    if "id" in value:
-        sys.stdout.buffer.write(null.stdout.readline())
-        sys.stdout.flush()
-"""
-"""A server that does not answer the third call."""
-
-
 def test_timed_out_calls_are_slow_and_do_not_change_the_rate():
-    silent = Stdio(sys.executable, ["-c", SILENT])
-    load = Load(calls=ECHO, rate=100, timeout=1.0, **SHORT)
-    (target,) = measure(silent, load, with_floor=False).subjects
+    silent = relay("tools/call", "continue")  # does not answer the third call
+    target = measure_alone(silent, rate=100, timeout=1.0)
     figures = target.figures()
     assert target.total("done") == 39
     assert figures["max"] >= 1_000_000
@@ -340,8 +310,7 @@ def test_rate_with_failing_calls_does_not_meet_the_condition():
 
 
 def test_unreachable_rate_ends_with_missed_calls():
-    load = Load(calls=ECHO, rate=500_000, seconds=0.02, warm_up=0, rounds=1)
-    (target,) = measure(null(), load, with_floor=False).subjects
+    target = measure_alone(null(), rate=500_000, seconds=0.02)
     assert target.total("offered") == 10_000
     assert target.total("done") > 0
     assert target.total("missed") == 10_000 - target.total("done")

@@ -8,8 +8,8 @@ import sys
 import time
 
 import pytest
+from null_targets import NULL_SERVER, program
 
-from mcpwire import Stdio
 from mcpwire.bench import Load, run
 from mcpwire.bench.null_process import null_command
 from mcpwire.bench.worker_group import GeneratorFailed
@@ -19,12 +19,7 @@ pytestmark = pytest.mark.skipif(not HAS_PROC, reason="looks for processes in /pr
 WAIT_S = 20
 LONG = ["--rate", "50/s", "--find-max", "p99<1000s", "--for", "600s", "--warm-up", "0s"]
 SHORT = ["--for", "0.1s", "--rounds", "1", "--warm-up", "0s"]
-STUBBORN = (
-    "import runpy, sys, time\n"
-    "sys.argv = ['null.py', '--stdio']\n"
-    f"runpy.run_path({null_command()[-1]!r}, run_name='__main__')\n"
-    "time.sleep(600)\n"
-)
+STUBBORN = program(NULL_SERVER, "import time; time.sleep(600)")
 
 
 def wait_for(find):
@@ -78,9 +73,9 @@ def test_killed_worker_leaves_no_server_running():
             found["servers"] = descendants(found["worker"])
             os.kill(found["worker"], signal.SIGKILL)
 
-    target, load = Stdio(sys.executable, ["-c", STUBBORN]), Load(seconds=60, rounds=1)
+    load = Load(seconds=60, rounds=1)
     with pytest.raises(GeneratorFailed, match="ended with code -9"):
-        asyncio.run(run(target, load, with_floor=False, on_progress=kill))
+        asyncio.run(run(STUBBORN, load, with_floor=False, on_progress=kill))
     assert found["servers"]
     wait_for(lambda: not any(map(is_alive, found["servers"])))
 
@@ -95,10 +90,9 @@ def test_run_that_is_cancelled_while_its_servers_end_does_not_continue(rounds):
             servers.update(descendants(os.getpid()) - others)
             asyncio.get_running_loop().call_soon(task.cancel)
 
-        target = Stdio(sys.executable, ["-c", STUBBORN])
         load = Load(seconds=0.1 * rounds, rounds=rounds, warm_up=0)
         options = {"with_floor": False, "with_details": False}
-        task = asyncio.ensure_future(run(target, load, on_progress=cancel, **options))
+        task = asyncio.ensure_future(run(STUBBORN, load, on_progress=cancel, **options))
         with pytest.raises(asyncio.CancelledError):
             await task
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers" / "warm"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 from warmed import warm_commands
 

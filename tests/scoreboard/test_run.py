@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from null_targets import CLIENT_COMMAND
 from ports import kept_port
 from real_servers import PEERS
 
@@ -142,15 +143,6 @@ def test_unknown_subject_name_is_a_usage_error(board, subjects, tmp_path, capsys
     assert "got 'nobody'" in capsys.readouterr().err
 
 
-CLIENT = """
-import sys
-from mcpwire.sync import Client
-with Client(sys.argv[1]) as client:
-    for _ in range(20):
-        client.call_tool("echo", {"text": "hi"})
-"""
-
-
 TWICE = {"p50": (1.0, 1000.0)}
 
 
@@ -162,7 +154,7 @@ def test_speed_is_measured_beside_the_floor(
     for name in ("theirs", "missing"):
         (subjects / f"{name}.toml").unlink()
     path = subjects / "caller.toml"
-    command = json.dumps([sys.executable, "-c", CLIENT, "{target}"])
+    command = json.dumps(CLIENT_COMMAND)
     text = FILE.format(name="caller", order=1, command=command)
     path.write_text(f'kind = "client"\n{text}')
     tool = 'speed = { tool = "echo", arguments = { message = "hi" } }\n'

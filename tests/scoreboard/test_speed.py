@@ -1,13 +1,8 @@
 """Comparison of the speed of two sites, figure by figure."""
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
-
 from made_results import result, subject
 
 FILE = """
