@@ -18,21 +18,22 @@ class Ledger:
     def __init__(self) -> None:
         self.ends: list[str] = []
 
-    async def transaction(self):
+    @contextlib.contextmanager
+    def recorded(self):
         try:
-            yield self
+            yield
         except BaseException as error:
             self.ends.append(f"rollback {type(error).__name__}")
             raise
         self.ends.append("commit")
 
-    def plain(self):
-        try:
+    async def transaction(self):
+        with self.recorded():
             yield self
-        except BaseException as error:
-            self.ends.append(f"rollback {type(error).__name__}")
-            raise
-        self.ends.append("commit")
+
+    def plain(self):
+        with self.recorded():
+            yield self
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from raw_client import modern, notice, request, session
-from wires import child
+from wires import child, send
 
 TIMEOUT_S = 30.0
 
@@ -67,10 +67,6 @@ LISTEN = {"notifications": {"toolsListChanged": True}}
 ELICITATION_SESSION = {**session(), "capabilities": {"elicitation": {}}}
 
 
-def lines(*messages):
-    return "".join(json.dumps(message) + "\n" for message in messages).encode()
-
-
 def wait_for(fd, text, count):
     """Wait until a text has arrived so many times."""
     output, deadline = b"", time.monotonic() + TIMEOUT_S
@@ -97,17 +93,13 @@ def test_running_tools_do_not_keep_the_server_alive(how, code):
         listen = modern("l", "subscriptions/listen", LISTEN)
         opening = request("i", "initialize", ELICITATION_SESSION)
         ready = notice("notifications/initialized")
-        process.stdin.write(lines(opening, ready, listen, *calls))
-        process.stdin.flush()
+        send(process, opening, ready, listen, *calls)
         wait_for(process.stderr.fileno(), b"entered\n", len(calls))
         if code:
             process.send_signal(how)
         else:
             process.stdin.close()
-        try:
-            assert process.wait(TIMEOUT_S) == code
-        finally:
-            process.kill()
+        assert process.wait(TIMEOUT_S) == code
         assert process.stderr.read() == b""
         output = [json.loads(line) for line in process.stdout]
         # The calls get no response.
@@ -120,16 +112,12 @@ def answers_beside_one_that_hangs(grace):
     later = f"from mcpwire.server import stdio\nstdio.ANSWER_GRACE_S = {grace}\n"
     with child(later + BUSY) as process:
         hangs = modern(1, "tools/call", {"name": "in_a_thread", "arguments": {}})
-        process.stdin.write(lines(hangs))
-        process.stdin.flush()
+        send(process, hangs)
         wait_for(process.stderr.fileno(), b"entered\n", 1)
         ends = modern(2, "tools/call", {"name": "soon", "arguments": {}})
-        process.stdin.write(lines(ends))
+        send(process, ends)
         process.stdin.close()
-        try:
-            assert process.wait(TIMEOUT_S) == 0
-        finally:
-            process.kill()
+        assert process.wait(TIMEOUT_S) == 0
         return [json.loads(line) for line in process.stdout]
 
 

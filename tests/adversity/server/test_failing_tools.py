@@ -38,10 +38,6 @@ def raising(error):
     return tool
 
 
-def returning(make):
-    return make
-
-
 FAILURES = {
     "an exception": raising(ValueError(SECRET)),
     "an exit": raising(SystemExit(SECRET)),
@@ -54,16 +50,16 @@ FAILURES = {
     "no memory": raising(MemoryError(SECRET)),
     "time out": raising(TimeoutError(SECRET)),
     "endless recursion": overflow,
-    "an object": returning(lambda: [object()]),
-    "a class": returning(lambda: Abort),
-    "NaN": returning(lambda: {"x": float("nan")}),
-    "a surrogate": returning(lambda: "\ud800"),
-    "a huge integer": returning(lambda: {"x": 10**400}),
-    "no text as key": returning(lambda: {1.5: SECRET, None: 1}),
-    "itself": returning(cyclic),
-    "a deep list": returning(deep),
-    "a generator": returning(lambda: (_ for _ in [SECRET])),
-    "a function": returning(lambda: deep),
+    "an object": lambda: [object()],
+    "a class": lambda: Abort,
+    "NaN": lambda: {"x": float("nan")},
+    "a surrogate": lambda: "\ud800",
+    "a huge integer": lambda: {"x": 10**400},
+    "no text as key": lambda: {1.5: SECRET, None: 1},
+    "itself": cyclic,
+    "a deep list": deep,
+    "a generator": lambda: (_ for _ in [SECRET]),
+    "a function": lambda: deep,
 }
 """Failing functions; each is also tried as a coroutine and in a thread."""
 

@@ -1,6 +1,7 @@
 """Cancelling, polling and flooding at every moment: at most one response."""
 
 import asyncio
+import contextlib
 
 import pytest
 from attacked_server import build
@@ -17,27 +18,25 @@ class Steps:
     def __init__(self):
         self.server = build()
         self.running = 0
-        self.ended = 0
         self.server.add_tool(self.steps, name="steps")
         self.server.add_tool(self.hangs, name="hangs")
 
-    async def steps(self, count: int = 4) -> str:
+    @contextlib.contextmanager
+    def counted(self):
         self.running += 1
         try:
-            for _ in range(count):
-                await asyncio.sleep(0)
+            yield
         finally:
             self.running -= 1
-            self.ended += 1
+
+    async def steps(self, count: int = 4) -> str:
+        with self.counted():
+            await turns(count)
         return "done"
 
     async def hangs(self) -> str:
-        self.running += 1
-        try:
+        with self.counted():
             await asyncio.Event().wait()
-        finally:
-            self.running -= 1
-            self.ended += 1
 
 
 def call(make, id, name, **arguments):

@@ -1,11 +1,8 @@
 """A server on stdio ends in time, even when its lifespan hangs."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 from raw_client import modern
+from wires import child, send
 
 from mcpwire.server import lifespan, stdio
 
@@ -53,23 +50,14 @@ TIDY = "await asyncio.sleep(0.05); print('tidied up')"
 def run_server(begin, end, *, is_answered, before=""):
     """Run the server until its input ends; return its stderr."""
     program = before + PROGRAM.format(begin=begin, end=end)
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen([sys.executable, "-c", program], **pipes) as process:
-        try:
-            calls = [
-                modern(1, "tools/call", {"name": "tool"}),
-                modern(2, "server/discover"),
-            ]
-            data = b"".join(json.dumps(call).encode() + b"\n" for call in calls)
-            process.stdin.write(data)
-            process.stdin.flush()
-            for _ in calls[0 if is_answered else 1 :]:
-                assert process.stdout.readline()
-            process.stdin.close()
-            assert process.wait(TIMEOUT_S) == 0
-            return process.stderr.read().decode()
-        finally:
-            process.kill()
+    call = modern(1, "tools/call", {"name": "tool"})
+    with child(program) as process:
+        send(process, call, modern(2, "server/discover"))
+        for _ in range(2 if is_answered else 1):
+            assert process.stdout.readline()
+        process.stdin.close()
+        assert process.wait(TIMEOUT_S) == 0
+        return process.stderr.read().decode()
 
 
 @pytest.mark.timeout(180)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from raw_client import modern
-from wires import child
+from wires import child, send
 
 TIMEOUT_S = 30.0
 
@@ -89,7 +89,6 @@ def killed_after(process, seconds):
     finally:
         timer.cancel()
         timer.join()
-        process.kill()
 
 
 @pytest.mark.case("A02")
@@ -100,10 +99,8 @@ def test_only_messages_reach_stdout_while_serving():
     calls = [
         modern(name, "tools/call", {"name": name, "arguments": {}}) for name in names
     ]
-    data = "".join(json.dumps(call) + "\n" for call in calls)
     with child(NOISY) as process, killed_after(process, TIMEOUT_S):
-        process.stdin.write(data.encode())
-        process.stdin.flush()
+        send(process, *calls)
         # Nothing else may arrive: these are two lines and all responses.
         out = b"".join(process.stdout.readline() for _ in range(2 + len(names)))
         rest, err = process.communicate(timeout=TIMEOUT_S)
@@ -134,8 +131,7 @@ server.run()
 """
     call = modern(1, "tools/call", {"name": "leave", "arguments": {}})
     with child(body, stderr=subprocess.DEVNULL) as process:
-        process.stdin.write(json.dumps(call).encode() + b"\n")
-        process.stdin.flush()
+        send(process, call)
         answer = json.loads(process.stdout.readline())
         pid = int(answer["result"]["content"][0]["text"])
         try:
@@ -144,5 +140,4 @@ server.run()
             assert process.stdout.read() == b""
             assert process.wait(TIMEOUT_S) == 0
         finally:
-            process.kill()
             subprocess.run(["kill", str(pid)], check=False)

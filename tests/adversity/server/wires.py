@@ -43,11 +43,22 @@ class Complaints(logging.Handler):
         logging.getLogger("mcpwire").removeHandler(self)
 
 
-def child(body=None, **options):
-    """Start the server under attack, or another one, on three pipes."""
-    argv = [HERE / "attacked_server.py"] if body is None else ["-c", body]
+@contextlib.contextmanager
+def child(body, **options):
+    """Run a program on three pipes; kill it after the block."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen([sys.executable, *argv], **{**pipes, **options})
+    command = [sys.executable, "-c", body]
+    with subprocess.Popen(command, **{**pipes, **options}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def send(process, *messages):
+    """Send messages to a child."""
+    process.stdin.writelines(json.dumps(each).encode() + b"\n" for each in messages)
+    process.stdin.flush()
 
 
 def resident(pid):
