@@ -1,5 +1,6 @@
 """``mcpwire check`` from the command line: exit codes, files and messages."""
 
+import contextlib
 import json
 import os
 import shlex
@@ -12,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from small_http import opening, respond, with_body
 from unmeasured import pause
 
 from mcpwire.check import CASES, Report
@@ -38,13 +40,20 @@ def test_passing_server_exits_with_0_and_a_broken_must_with_6(cli):
     assert "again     mcpwire check --only RPC-31.a --revision 2025-11-25" in out
 
 
+def printed_command(out):
+    """Return the line of the command that repeats the only failure."""
+    (line,) = [each for each in out.splitlines() if "again" in each]
+    return line
+
+
+def fails_again(cli, line):
+    code, out, _ = cli(*shlex.split(line)[2:])
+    return code == 6 and line in out
+
+
 def test_printed_command_repeats_a_failure(cli):
     _, out, _ = cli("check", *ONE, *BAD)
-    (line,) = [each for each in out.splitlines() if "again" in each]
-    repeat_words = shlex.split(line.split(None, 1)[1])[1:]
-    code, repeated, _ = cli(*repeat_words)
-    assert code == 6
-    assert line in repeated
+    assert fails_again(cli, printed_command(out))
 
 
 def test_repeat_command_has_all_options_without_secrets(cli, monkeypatch):
@@ -55,7 +64,7 @@ def test_repeat_command_has_all_options_without_secrets(cli, monkeypatch):
     given += ["--map", "echo=echo", "--allow-calls", "e*"]
     given += ["--auth", "TOKEN_OF_OURS", "--timeout", "4", "--cwd", str(HERE)]
     _, out, _ = cli("check", *ONE, *given, *BAD)
-    (line,) = [each for each in out.splitlines() if "again" in each]
+    line = printed_command(out)
     for words in (
         *("--env COLOUR", "--env SIZE=4", "--env API_KEY", "--auth good=TOKEN_OF_OURS"),
         *("--timeout 4", f"--cwd {HERE}", "--env GITHUB_PAT --env DB"),
@@ -76,11 +85,11 @@ def test_repeat_command_names_a_configured_server(cli, tmp_path):
     file = tmp_path / "servers.json"
     file.write_text(json.dumps({"mcpServers": {"bad": entry}}))
     code, out, _ = cli("check", *ONE, "--config", str(file), "@bad")
-    (line,) = [each for each in out.splitlines() if "again" in each]
+    line = printed_command(out)
     assert line.endswith(f" --seed 1 --config {file} @bad")
     assert "a-secret" not in out
-    repeat_code, repeated, _ = cli(*shlex.split(line)[2:])
-    assert (code, repeat_code, line in repeated) == (6, 6, True)
+    assert code == 6
+    assert fails_again(cli, line)
 
 
 class OneTeam(BaseHTTPRequestHandler):
@@ -92,36 +101,29 @@ class OneTeam(BaseHTTPRequestHandler):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         names = [line.partition(":")[0] for line in self.given]
         is_ours = [f"{n}: {self.headers[n]}" for n in names] == list(self.given)
-        answer = {"jsonrpc": "2.0", "id": message.get("id")}
-        if message["method"] == "initialize":
-            answer["result"] = {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "serverInfo": {"name": "team", "version": "1"},
-            }
-        elif message["method"] == "ping":
-            answer["result"] = {}
-        else:
-            answer["error"] = {"code": -32602, "message": "unknown"}
-        has_body = is_ours and "id" in message
-        body = json.dumps(answer).encode() if has_body else b""
-        self.send_response(403 if not is_ours else 200 if body else 202)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        outcomes = {"initialize": {"result": opening("team")}, "ping": {"result": {}}}
+        unknown = {"error": {"code": -32602, "message": "unknown"}}
+        outcome = outcomes.get(message["method"], unknown)
+        refusal = with_body(b"", status="403 Forbidden")
+        self.wfile.write(respond(message, **outcome) if is_ours else refusal)
 
     def log_message(self, *_):
         pass
 
 
+@contextlib.contextmanager
+def serving(handler):
+    """Run a server in a thread; yield its origin."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 @pytest.fixture
 def team_url():
-    """Run that server; yield its URL."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), OneTeam) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{serving.server_port}/mcp;v=(1)"
-        serving.shutdown()
+    with serving(OneTeam) as origin:
+        yield f"{origin}/mcp;v=(1)"
 
 
 def test_repeat_command_over_http_has_the_headers(cli, monkeypatch, tmp_path, team_url):
@@ -146,11 +148,10 @@ def test_repeat_command_over_http_has_the_headers(cli, monkeypatch, tmp_path, te
         ),
     ):
         _, out, _ = cli("check", *ONE, *given, team_url)
-        (line,) = [each for each in out.splitlines() if "again" in each]
+        line = printed_command(out)
         assert f"{shown} 'http" in line
         assert "a-secret" not in out
-        code, repeated, _ = cli(*shlex.split(line)[2:])
-        assert (code, line in repeated) == (6, True)
+        assert fails_again(cli, line)
 
 
 class Refusing(BaseHTTPRequestHandler):
@@ -170,20 +171,17 @@ class Refusing(BaseHTTPRequestHandler):
 
 
 def test_rejected_connection_is_a_one_line_error_with_advice(cli):
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{serving.server_port}"
+    with serving(Refusing) as origin:
         for status, advice in (
             (401, "requires an access token: give one with --auth or --header-env"),
             (307, "the server redirects to another URL: use that one"),
             (404, "check that this is the URL of an MCP endpoint, including its path"),
             (200, "check that this is the URL of an MCP endpoint, including its path"),
         ):
-            code, out, err = cli("check", *ONE, f"{url}/{status}")
+            code, out, err = cli("check", *ONE, f"{origin}/{status}")
             assert (code, out, err.count("\n")) == (4, "", 1)
             assert f"HTTP {status}, " in err
             assert advice in err
-        serving.shutdown()
 
 
 FAULTS = (

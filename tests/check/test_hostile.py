@@ -1,12 +1,12 @@
 """Hostile servers: the checker ends in time, does not crash and leaks no secret."""
 
 import asyncio
-import contextlib
 import json
 import sys
 
 import attrs
 import pytest
+from small_http import ACCEPTED, opening, read_request, respond, serving
 
 from mcpwire import Http, Stdio
 from mcpwire.check import Options, Verdict, run, runner
@@ -127,36 +127,17 @@ def test_long_server_name_gets_a_short_file_name(tmp_path):
 HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: "
 
 
-@contextlib.asynccontextmanager
-async def serving(answer):
-    """Yield the URL of a server; `answer` maps head and body to the output parts."""
-
-    async def talk(reader, writer):
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            size = 0
-            for line in head.lower().split(b"\r\n"):
-                if line.startswith(b"content-length:"):
-                    size = int(line.partition(b":")[2])
-            body = await reader.readexactly(size)
-            for part in answer(head, body):
-                writer.write(part)
-                await writer.drain()
-        writer.close()
-
-    listening = await asyncio.start_server(talk, "127.0.0.1", 0)
-    port = listening.sockets[0].getsockname()[1]
-    try:
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        listening.close()
-        await listening.wait_closed()
-
-
 def run_check(answer, options=ONE, **headers):
+    """Check a server; `answer` maps head and body to the parts of a response."""
+
+    async def serve(reader, writer):
+        for part in answer(*await read_request(reader)):
+            writer.write(part)
+            await writer.drain()
+
     async def main():
-        async with serving(answer) as url:
-            return await run(Http(url, headers=headers), options)
+        async with serving(serve) as origin:
+            return await run(Http(f"{origin}/mcp", headers=headers), options)
 
     return asyncio.run(main())
 
@@ -223,20 +204,11 @@ def chatty(head, body):
         message = json.loads(body)
     except ValueError:
         message = {}
-    known = {
-        "initialize": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "serverInfo": {"name": "chatty", "version": "1"},
-        },
-        "ping": {},
-    }
+    known = {"initialize": opening("chatty"), "ping": {}}
     if message.get("method") in known and b"text/plain" not in head:
-        answer = {"jsonrpc": "2.0", "id": message["id"]}
-        answer["result"] = known[message["method"]]
-        yield HEAD + b"application/json\r\n\r\n" + json.dumps(answer).encode()
+        yield respond(message, result=known[message["method"]])
     elif body and "id" not in message and "method" in message:
-        yield b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        yield ACCEPTED
     else:
         yield b"HTTP/1.1 500 Oh\r\nConnection: close\r\n\r\n" + b"." * 330 + head
 

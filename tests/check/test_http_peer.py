@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from clocks import on_a_clock_by_hand
+from small_http import ACCEPTED, serving, with_body
 
 from mcpwire import Stdio
 from mcpwire.check.case import Broken, EndedWithoutAnswer, NoAnswer
@@ -24,39 +25,34 @@ TOKEN = "a-secret-token"
 
 
 @contextlib.asynccontextmanager
-async def serving(*responses, is_sse=False, has_end=True):
+async def answered(*responses, is_sse=False, has_end=True):
     """Yield a subject for a server with these responses, and the received heads."""
     left, heads = list(responses), []
 
     async def answer(reader, writer):
-        with contextlib.suppress(asyncio.IncompleteReadError):
-            heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
-            writer.write(left.pop(0))
-            if not has_end:
-                await reader.read()
-        writer.close()
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(left.pop(0))
+        if not has_end:
+            await reader.read()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    subject = Subject(
-        parse_url(f"http://127.0.0.1:{port}/mcp"),
-        LATEST_SESSION,
-        validator=MessageValidator(),
-        headers={"Authorization": f"Bearer {TOKEN}"},
-        is_sse=is_sse,
-    )
-    await subject.open()
-    try:
-        yield subject, heads
-    finally:
-        await subject.close()
-        server.close()
-        await server.wait_closed()
+    async with serving(answer) as origin:
+        subject = Subject(
+            parse_url(f"{origin}/mcp"),
+            LATEST_SESSION,
+            validator=MessageValidator(),
+            headers={"Authorization": f"Bearer {TOKEN}"},
+            is_sse=is_sse,
+        )
+        await subject.open()
+        try:
+            yield subject, heads
+        finally:
+            await subject.close()
 
 
 async def test_stream_that_ends_before_the_answer_is_resumed():
     early = STREAM + b"id: e1\nretry: 10\ndata:\n\n"
-    async with serving(early, STREAM + ANSWER) as (subject, heads):
+    async with answered(early, STREAM + ANSWER) as (subject, heads):
         answer = await subject.request("ping", id=7)
         assert answer.result == {}
         assert heads[1].startswith("GET /mcp HTTP/1.1\r\n")
@@ -69,7 +65,7 @@ async def test_stream_that_ends_before_the_answer_is_resumed():
     ids=["empty", "a stream without ids", "an error"],
 )
 async def test_response_without_an_answer_raises_at_once(response):
-    async with serving(response) as (subject, _):
+    async with answered(response) as (subject, _):
         with pytest.raises(EndedWithoutAnswer):
             await subject.request("ping", id=7)
 
@@ -89,7 +85,7 @@ async def test_body_that_is_not_a_message_is_not_an_answer(id, body, is_broken):
     (case,) = (each for each in CASES if each.id == id)
     head = b"HTTP/1.1 202 Accepted\r\nContent-Length: %d\r\n\r\n" % len(body)
     expected = pytest.raises(Broken) if is_broken else contextlib.nullcontext()
-    async with serving(head + body) as (subject, _):
+    async with answered(head + body) as (subject, _):
         with expected:
             await case.run(subject)
 
@@ -97,7 +93,7 @@ async def test_body_that_is_not_a_message_is_not_an_answer(id, body, is_broken):
 async def test_unfinished_body_is_judged_by_its_status():
     (case,) = (each for each in CASES if each.id == "LHTTP-31.b")
     head = OK + b"Content-Type: application/json\r\n\r\n"
-    async with serving(head, has_end=False) as (subject, _):
+    async with answered(head, has_end=False) as (subject, _):
         subject.bound_s = 0.2
         with pytest.raises(Broken, match=r"the status 400.*200"):
             await case.run(subject)
@@ -112,7 +108,7 @@ async def test_event_stream_may_have_any_line_ends_and_text(end, size):
     lines = [b"\xef\xbb\xbf: start", b"id: e1", b"data", b"", b"data: " + answer]
     tool = {"name": "slow", "inputSchema": {"type": "object"}}
     for id in ("D16.a", "LHTTP-06.a"):
-        async with serving(STREAM + end.join(lines) + 2 * end) as (subject, _):
+        async with answered(STREAM + end.join(lines) + 2 * end) as (subject, _):
             subject.facts.roles["slow"] = tool
             subject.begin_case(0, id)
             await next(case for case in CASES if case.id == id).run(subject)
@@ -121,7 +117,7 @@ async def test_event_stream_may_have_any_line_ends_and_text(end, size):
 @on_a_clock_by_hand
 async def test_delay_of_this_process_is_not_a_hang_of_the_server(anyio_backend):
     loop = asyncio.get_running_loop()
-    async with serving(STREAM + ANSWER, STREAM) as (subject, heads):
+    async with answered(STREAM + ANSWER, STREAM) as (subject, heads):
         pinging = asyncio.create_task(subject.request("ping", id=7))
         while not heads:  # noqa: ASYNC110 - what follows is of this very turn
             await asyncio.sleep(0)  # one loop iteration; the clock is manual
@@ -132,7 +128,7 @@ async def test_delay_of_this_process_is_not_a_hang_of_the_server(anyio_backend):
 @on_a_clock_by_hand
 async def test_missing_answer_is_a_hang_after_the_timeout(anyio_backend):
     loop = asyncio.get_running_loop()
-    async with serving(b"") as (subject, _):
+    async with answered(b"") as (subject, _):
         waiting = asyncio.create_task(subject.wait_answer(7, timeout=2.0))
         await loop.advance(1.9)
         assert not waiting.done()
@@ -142,7 +138,7 @@ async def test_missing_answer_is_a_hang_after_the_timeout(anyio_backend):
 
 
 async def test_secrets_are_sent_but_masked_in_the_transcript():
-    async with serving(STREAM + ANSWER) as (subject, heads):
+    async with answered(STREAM + ANSWER) as (subject, heads):
         subject.transcript.secrets = (TOKEN.encode(),)
         await subject.request("ping", id=7)
         assert f"Authorization: Bearer {TOKEN}\r\n" in heads[0]
@@ -155,7 +151,7 @@ async def test_secrets_are_sent_but_masked_in_the_transcript():
 
 
 async def test_last_request_is_shown_with_masked_credentials():
-    async with serving(STREAM) as (subject, _):
+    async with answered(STREAM) as (subject, _):
         subject.transcript.secrets = (TOKEN.encode(),)
         fields = {"Authorization": "changed", "Cookie": "a=b; c=d", "X-Key": TOKEN}
         message = {"jsonrpc": "2.0", "method": "x"}
@@ -184,7 +180,7 @@ async def test_header_fields_are_not_shown_over_stdio():
 
 
 async def test_header_fields_are_case_insensitive_and_repeatable():
-    async with serving(STREAM + ANSWER, STREAM) as (subject, heads):
+    async with answered(STREAM + ANSWER, STREAM) as (subject, heads):
         fields = {"authorization": None, "X-Two": ("a", "b")}
         await subject.request("ping", id=7, headers=fields)
         assert "uthorization" not in heads[0]
@@ -197,7 +193,7 @@ async def test_header_fields_are_case_insensitive_and_repeatable():
 
 
 async def test_abandoned_exchange_closes_its_connection():
-    async with serving() as (subject, _):
+    async with answered() as (subject, _):
         http = subject.need_http()
         response = await http.send_raw(b"")
         await http.close_exchange(response)
@@ -207,17 +203,15 @@ async def test_abandoned_exchange_closes_its_connection():
 
 async def test_legacy_sse_posts_to_the_endpoint_of_the_first_event():
     place = STREAM + b"event: endpoint\ndata: messages?id=1\n\n"
-    accepted = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
-    async with serving(place, accepted, is_sse=True) as (subject, heads):
+    async with answered(place, ACCEPTED, is_sse=True) as (subject, heads):
         assert await subject.send({"jsonrpc": "2.0", "method": "x"}) is None
         assert heads[1].startswith("POST /messages?id=1 HTTP/1.1\r\n")
 
 
 async def test_legacy_sse_post_response_is_not_a_message():
     place = STREAM + b"event: endpoint\ndata: messages?id=1\n\n"
-    head = b"HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\n"
-    accepted = head + b'Content-Length: 22\r\n\r\n{"message":"Accepted"}'
-    async with serving(place, accepted, is_sse=True) as (subject, _):
+    accepted = with_body(b'{"message":"Accepted"}', status="202 Accepted")
+    async with answered(place, accepted, is_sse=True) as (subject, _):
         await subject.notify("notifications/x")
         assert list(subject.received) == []
 
@@ -232,8 +226,7 @@ async def test_legacy_sse_post_response_is_not_a_message():
     ],
 )
 async def test_non_jsonrpc_error_body_is_not_a_message(body, count):
-    head = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\n"
-    refusal = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    async with serving(refusal) as (subject, _):
+    refusal = with_body(body, status="405 Method Not Allowed")
+    async with answered(refusal) as (subject, _):
         await subject.exchange("PUT", None, b"{}")
         assert len(subject.received) == count

@@ -1,7 +1,6 @@
 """The runner: origins of verdicts, selection of cases, and cleanup."""
 
 import asyncio
-import contextlib
 import json
 import os
 import re
@@ -11,6 +10,7 @@ from pathlib import Path
 import attrs
 import pytest
 from ports import kept_port
+from small_http import ACCEPTED, opening, read_request, respond, serving, with_body
 
 from mcpwire import Http, Stdio
 from mcpwire.check import Case, Level, Options, Verdict, run, runner, select
@@ -90,18 +90,10 @@ def over_http(serve, cases, options=ONE, path="/"):
     """Run cases against a server over HTTP, given as a function of a connection."""
 
     async def check():
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with server:
-            return await run(f"http://127.0.0.1:{port}{path}", options, cases=cases)
+        async with serving(serve) as origin:
+            return await run(f"{origin}{path}", options, cases=cases)
 
     return asyncio.run(check())
-
-
-async def read_message(reader, head):
-    """Return the message of a POST with this head."""
-    size = int(re.search(rb"(?i)content-length: *(\d+)", head)[1])
-    return json.loads(await reader.readexactly(size))
 
 
 async def fine(subject):
@@ -313,29 +305,23 @@ class OverEvents:
     """A server over HTTP+SSE for one connection at a time."""
 
     async def __call__(self, reader, writer):
-        head = await reader.readuntil(b"\r\n\r\n")
+        head, body = await read_request(reader)
         if head.startswith(b"GET /sse"):
             self.stream = writer
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
             writer.write(b"event: endpoint\ndata: /messages\n\n")
             await reader.read()
         elif head.startswith(b"POST /messages"):
-            message = await read_message(reader, head)
+            message = json.loads(body)
             answer = {"jsonrpc": "2.0", "id": message.get("id"), "result": {}}
             if message["method"] == "initialize":
                 version = message["params"]["protocolVersion"]
-                info = {"name": "events", "version": "1"}
-                answer["result"] = {
-                    "protocolVersion": version,
-                    "capabilities": {},
-                    "serverInfo": info,
-                }
-            writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+                answer["result"] = opening("events", version)
+            writer.write(ACCEPTED)
             if "id" in message:
                 self.stream.write(b"data: " + json.dumps(answer).encode() + b"\n\n")
         else:
-            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-        writer.close()
+            writer.write(with_body(b"", status="404 Not Found"))
 
 
 def test_revisions_supported_over_sse_are_not_in_the_notes():
@@ -379,7 +365,7 @@ def test_server_that_does_not_listen_yet_is_retried(monkeypatch):
         running = asyncio.create_task(run(url, options, cases=make_cases(m_a=fine)))
         await refused.wait()
         assert not running.done()
-        async with await asyncio.start_server(SilentAfter(None), "127.0.0.1", port):
+        async with serving(SilentAfter(None), port):
             return await running
 
     monkeypatch.setattr(asyncio, "open_connection", connect_and_record)
@@ -564,33 +550,14 @@ class SilentAfter:
         self.connections = 0
 
     async def __call__(self, reader, writer):
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            await self.talk(reader, writer)
-        writer.close()
-
-    async def talk(self, reader, writer):
-        head = await reader.readuntil(b"\r\n\r\n")
-        message = await read_message(reader, head)
+        _, body = await read_request(reader)
+        message = json.loads(body)
         self.connections += self.is_silent
         self.is_silent = self.is_silent or message["method"] == self.method
         if self.is_silent:
             await reader.read()
         else:
-            writer.write(self.response(message))
-
-    @staticmethod
-    def response(message, **more):
-        if "id" not in message:
-            return b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
-        result = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "serverInfo": {"name": "silent", "version": "1"},
-        }
-        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result | more}
-        body = json.dumps(answer).encode()
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-        return head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+            writer.write(respond(message, result=opening("silent")))
 
 
 SESSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -605,17 +572,15 @@ def in_each_revision(cases, **options):
     """
 
     async def serve(reader, writer):
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            message = await read_message(reader, head)
-            requested = message.get("params", {}).get("protocolVersion")
-            heads.append(head.decode().lower())
-            more = {"protocolVersion": requested} if requested in SESSIONS else {}
-            is_new = b"2025-11-25" in head
-            more |= {"capabilities": {"tools": {}}}
-            more |= {"tools": [TOOL | READS if is_new else TOOL]}
-            writer.write(SilentAfter.response(message, **more))
-        writer.close()
+        head, body = await read_request(reader)
+        message = json.loads(body)
+        requested = message.get("params", {}).get("protocolVersion")
+        heads.append(head.decode().lower())
+        result = opening("all", requested if requested in SESSIONS else SESSIONS[-1])
+        is_new = b"2025-11-25" in head
+        result |= {"capabilities": {"tools": {}}}
+        result |= {"tools": [TOOL | READS if is_new else TOOL]}
+        writer.write(respond(message, result=result))
 
     heads = []
     return over_http(serve, cases, attrs.evolve(ONE, **options)).results, heads
