@@ -1,4 +1,4 @@
-"""Calls of slow tools, and of tools that send notifications while they run."""
+"""Calls of tools that are slow, or that send notifications or requests meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.roles import arguments_for, call_params
+from mcpwire.check.roles import arguments_for, call_params, is_named_like
 from mcpwire.protocol.json_schema import properties_of
 
 if TYPE_CHECKING:
@@ -105,3 +105,53 @@ def texts_of(message: Message) -> str:
 def index_of(subject: Subject, message: Message) -> int:
     """Return the index of a received message, compared by identity."""
     return next(i for i, each in enumerate(subject.received) if each is message)
+
+
+# --- requests to the client -----------------------------------------------------------
+
+ALL_CAPABILITIES: Final[dict[str, Any]] = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"tools": {}, "context": {}},
+    "roots": {},
+}
+INPUT_METHODS: Final = frozenset(
+    {"elicitation/create", "sampling/createMessage", "roots/list"}
+)
+
+
+def calls_requesting_input(subject: Subject) -> list[dict[str, Any]]:
+    """Return call params of the callable tools that send requests to the client."""
+    role = subject.facts.roles.get("ask")
+    return [
+        call_params(tool)
+        for tool in subject.facts.callable_tools
+        if tool is role or is_named_like(tool, "ask")
+        if arguments_for(tool) is not None
+    ]
+
+
+def client_result(
+    method: str, params: Mapping[str, Any], action: str = "accept"
+) -> dict[str, Any]:
+    """Return a valid client result for a server request."""
+    if method == "roots/list":
+        return {"roots": [{"uri": "file:///mcpwire-check", "name": "check"}]}
+    if method == "sampling/createMessage":
+        return {
+            "role": "assistant",
+            "content": {"type": "text", "text": "mcpwire"},
+            "model": "mcpwire-check",
+            "stopReason": "endTurn",
+        }
+    if action != "accept" or params.get("mode") == "url":
+        return {"action": action}
+    content = arguments_for({"inputSchema": params.get("requestedSchema")})
+    return {"action": "accept", "content": content or {}}
+
+
+def set_request_handlers(subject: Subject, action: str = "accept") -> None:
+    """Set handlers for all server requests on a connection."""
+    for method in INPUT_METHODS:
+        subject.request_handlers[method] = lambda params, method=method: client_result(  # type: ignore[misc]
+            method, params, action
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import LEGACY, Family, Start, since
-from mcpwire.check.cases._client_requests import (
+from mcpwire.check.cases._calls import (
     ALL_CAPABILITIES,
     INPUT_METHODS,
     calls_requesting_input,

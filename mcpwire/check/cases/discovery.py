@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Start
-from mcpwire.check.cases._client_requests import ALL_CAPABILITIES
+from mcpwire.check.cases._calls import ALL_CAPABILITIES
 from mcpwire.check.cases._exchange import (
     AnyOf,
     ChangedRequest,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.check.case import MODERN, Family, Start
-from mcpwire.check.cases._client_requests import (
+from mcpwire.check.cases._calls import (
     ALL_CAPABILITIES,
     INPUT_METHODS,
     calls_requesting_input,
