@@ -41,6 +41,21 @@ class Log:
             self.words.append("end")
 
 
+def hanging(begins, ended):
+    """Return a lifespan that never begins to serve; it sets events as it runs."""
+
+    @asynccontextmanager
+    async def enter(_=None):
+        begins.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        yield
+
+    return enter
+
+
 def lifespan_of(enter):
     lifespan = Lifespan()
     lifespan.add(enter)
@@ -127,17 +142,7 @@ async def test_lifespan_cancelled_from_inside_fails_its_waiters():
 
 async def test_cancelling_start_cancels_the_lifespan():
     begins, ended = asyncio.Event(), asyncio.Event()
-
-    @asynccontextmanager
-    async def enter():
-        begins.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        yield
-
-    lifespan = lifespan_of(enter)
+    lifespan = lifespan_of(hanging(begins, ended))
     starting = asyncio.create_task(lifespan.start())
     await begins.wait()
     starting.cancel()
@@ -147,11 +152,7 @@ async def test_cancelling_start_cancels_the_lifespan():
 
 
 async def test_memory_client_times_out_on_a_hanging_lifespan():
-    @asynccontextmanager
-    async def hang(_):
-        await asyncio.Event().wait()
-        yield
-
+    hang = hanging(asyncio.Event(), asyncio.Event())
     server = Server("hangs", "1", lifespan=hang)
 
     @server.tool
@@ -265,17 +266,7 @@ async def test_response_header_names_are_lower_case():
 
 async def test_hanging_startup_ends_with_the_application():
     begins, ended = asyncio.Event(), asyncio.Event()
-
-    @asynccontextmanager
-    async def hang(_):
-        begins.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        yield
-
-    app = Server("hangs", "1", lifespan=hang).asgi()
+    app = Server("hangs", "1", lifespan=hanging(begins, ended)).asgi()
     waiting = client_of(app).begin("POST", INITIALIZE)
     await begins.wait()
     await app.aclose()

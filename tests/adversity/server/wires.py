@@ -35,12 +35,12 @@ class Complaints(logging.Handler):
     def emit(self, record):
         self.lines.append(self.format(record))
 
-    def __enter__(self):
+    def begin(self):
         logging.getLogger("mcpwire").addHandler(self)
-        return self
 
-    def __exit__(self, *_):
+    def end(self):
         logging.getLogger("mcpwire").removeHandler(self)
+        assert self.lines == []
 
 
 @contextlib.contextmanager
@@ -131,30 +131,37 @@ class OnStdio:
                 assert answer["result"]["content"][0]["text"] == "hi"
 
 
-class OverHttp:
-    """The HTTP application; messages of a session or stateless ones."""
+class InProcess:
+    """An application in the process of its client."""
 
-    def __init__(self, seed, *, is_session, tool):
-        self._tool = tool
-        self._fuzzer = Fuzzer(IN_SESSION if is_session else ALONE, seed)
-        version = "2025-11-25" if is_session else None
-        self._way = client_paths.OverHttp(with_tasks(), version, stream_after=0.001)
-        self.statuses = {}
+    def __init__(self):
+        self._complaints = Complaints()
 
     @property
     def size(self):
         """The resident memory of server and client in bytes."""
         return resident("self")
 
+
+class OverHttp(InProcess):
+    """The HTTP application; messages of a session or stateless ones."""
+
+    def __init__(self, seed, *, is_session, tool):
+        super().__init__()
+        self._tool = tool
+        self._fuzzer = Fuzzer(IN_SESSION if is_session else ALONE, seed)
+        version = "2025-11-25" if is_session else None
+        self._way = client_paths.OverHttp(with_tasks(), version, stream_after=0.001)
+        self.statuses = {}
+
     async def __aenter__(self):
-        self._complaints = Complaints().__enter__()
+        self._complaints.begin()
         await self._way.open()
         return self
 
     async def __aexit__(self, *_):
         await self._way.aclose()
-        self._complaints.__exit__()
-        assert self._complaints.lines == []
+        self._complaints.end()
 
     async def _attack_once(self):
         body = self._fuzzer.frame()
@@ -189,21 +196,16 @@ class OverHttp:
         assert data[-1]["result"]["content"][0]["text"] == "hi"
 
 
-class OverOldestHttp:
+class OverOldestHttp(InProcess):
     """The application's two endpoints of 2024-11-05; responses arrive on a stream."""
 
     def __init__(self, seed):
+        super().__init__()
         self._fuzzer = Fuzzer(IN_SESSION, seed)
         self._app = with_tasks().asgi(legacy_sse=True)
-        self._seen = 0
-
-    @property
-    def size(self):
-        """The resident memory of server and client in bytes."""
-        return resident("self")
 
     async def __aenter__(self):
-        self._complaints = Complaints().__enter__()
+        self._complaints.begin()
         head = [HOST, ("accept", "text/event-stream")]
         self._stream = Visit(scope("GET", "/mcp/sse", head)).begin(self._app)
         await self._stream.until(lambda each: b"\n\n" in each.body)
@@ -219,8 +221,7 @@ class OverOldestHttp:
         async with asyncio.timeout(TIMEOUT_S):
             await self._stream.task
         await self._app.aclose()
-        self._complaints.__exit__()
-        assert self._complaints.lines == []
+        self._complaints.end()
 
     async def _post(self, head, body):
         where = scope("POST", "/mcp/messages", head, query_string=self._query)
