@@ -42,7 +42,7 @@ import attrs
 
 from mcpwire._text import excerpt
 from mcpwire.errors import LocalProtocolError
-from mcpwire.types.elicitation import (
+from mcpwire.types.client_features import (
     BooleanSchema,
     LegacyTitledEnumSchema,
     NumberSchema,

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.request import RequestContext
     from mcpwire.types import SamplingMessage, WireType
-    from mcpwire.types.elicitation import ElicitAction
+    from mcpwire.types.client_features import ElicitAction
     from mcpwire.wire.json import Json
     from mcpwire.wire.jsonrpc import RequestId
 
