@@ -40,9 +40,19 @@ def make(area: str) -> dict[str, Any]:
     return (server_cases if area in server_cases.GROUPS else runner).make(area)
 
 
+def _asyncio(area: str) -> str:
+    return f"a{area.replace('-', 'io-', 1)}"
+
+
 def load(area: str) -> dict[str, Any]:
-    """Read the stored record of an area."""
+    """Read the stored record of an area.
+
+    Of the blocking client only the cases that differ from asyncio are stored.
+    """
     record = json.loads((DATA / f"{area}.json").read_text(encoding="utf-8"))
+    if area.startswith("sync-"):
+        record = load(_asyncio(area)) | record
+        return {case: each for case, each in record.items() if each}
     return docs.unfold(record) if area == docs.AREA else record
 
 
@@ -56,6 +66,13 @@ def write(area: str, record: dict[str, Any]) -> None:
     if area == docs.AREA:
         shown_there = docs.names()
         record = docs.fold({k: v for k, v in record.items() if k in shown_there})
+    if area.startswith("sync-"):
+        common = load(_asyncio(area))
+        record = {
+            case: record.get(case, {})
+            for case in {*record, *common}
+            if record.get(case) != common.get(case)
+        }
     (DATA / f"{area}.json").write_text(shown.dumps(record), encoding="utf-8")
 
 

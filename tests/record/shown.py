@@ -28,41 +28,11 @@ USUAL_IN: Final = {
 """Header fields that are left out if they have the usual value; ``-name``: missing."""
 
 FRAMING: Final = frozenset({"host", "content-length"})
-ERROR_ATTRIBUTES: Final = [
-    "target",
-    "errno",
-    "reason",
-    "exit_code",
-    "stderr_tail",
-    "noise",
-    "sent",
-    "status",
-    "headers",
-    "body",
-    "hint",
-    "path",
-    "expected",
-    "got",
-    "limit",
-    "method",
-    "code",
-    "message",
-    "data",
-    "timeout",
-    "detail",
-    "supported",
-    "rule",
-    "skill",
-    "uri",
-    "server",
-    "known",
-    "tool",
-    "close",
-    "arguments",
-    "problem",
-    "name",
-    "owners",
-]
+UNSHOWN_ATTRIBUTES: Final = frozenset(
+    {"__notes__", "elapsed", "negotiation", "raw", "result"}
+)
+"""Attributes of errors that depend on time, or that are recorded elsewhere."""
+
 UNTIMED: Final = (
     (re.compile(r"(127\.0\.0\.1|localhost):\d+"), r"\1:PORT"),
     (re.compile(r"\(after [\d.]+ s\)"), "(after TIME)"),
@@ -91,11 +61,12 @@ def blank(value: Any) -> Any:
 def error(raised: BaseException) -> dict[str, Any]:
     """Return an error as its class, its text and its public attributes."""
     members = {"error": type(raised).__name__, "text": str(raised)}
-    for name in ERROR_ATTRIBUTES if isinstance(raised, mcpwire.MCPError) else ():
-        found = getattr(raised, name, None)
-        if found not in (None, "", (), {}, b""):
-            members[name] = plain(found)
-    return members
+    attributes = vars(raised) if isinstance(raised, mcpwire.MCPError) else {}
+    return members | {
+        name: plain(found)
+        for name, found in attributes.items()
+        if name not in UNSHOWN_ATTRIBUTES and found not in (None, "", (), {}, b"")
+    }
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind

@@ -11,7 +11,7 @@ pytestmark = [
     pytest.mark.timeout(300),  # a loaded machine must not fail a test here
 ]
 
-SIZE = 1_500_000
+SIZE = 1_000_000
 
 
 @pytest.mark.parametrize("area", make.AREAS)
