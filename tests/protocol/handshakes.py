@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-import pytest
 
 from mcpwire.errors import MCPError, NegotiationError, rpc_error
 from mcpwire.protocol.negotiation import (
@@ -168,11 +167,6 @@ class Row:
     steps: tuple[str, ...]
     verdict: Any
     record: tuple[str, ...] | None = None
-
-
-def table(*rows: Row) -> pytest.MarkDecorator:
-    """Parametrize a test with `row`."""
-    return pytest.mark.parametrize("row", rows, ids=[row.name for row in rows])
 
 
 def check(row: Row) -> None:

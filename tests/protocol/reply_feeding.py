@@ -7,19 +7,16 @@ part that counts. The outcome must be the same each time.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import attrs
 import pytest
+from wire_tables import Error
 
 from mcpwire.limits import DEFAULT_RECOVERY, Limits
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.http_reply import Reply
 from mcpwire.protocol.peer import PeerStats
 from mcpwire.versions import find_revision
-
-if TYPE_CHECKING:
-    from mcpwire.errors import MCPError
 
 JSON = "application/json"
 SSE = "text/event-stream"
@@ -30,6 +27,8 @@ URL = "http://127.0.0.1:1/mcp"
 METHOD = "tools/call"
 RESULT = {"content": [{"type": "text", "text": "größe"}]}
 LOG = "notifications/message"
+
+an = Error
 
 DELIVERIES = ("whole", "byte by byte", "with more behind")
 
@@ -184,35 +183,9 @@ def feed(
         assert reply.is_over
 
 
-@attrs.frozen
-class Is:
-    """Equal to errors of exactly that class, with these attributes and these words.
-
-    Attributes:
-        words: Words that the text must contain, in any case.
-    """
-
-    cls: type[MCPError]
-    words: tuple[str, ...] = ()
-    attributes: dict[str, Any] = attrs.field(factory=dict)
-
-    def check(self, error: Any) -> None:
-        assert type(error) is self.cls, repr(error)
-        message = str(error).lower()
-        assert [word for word in self.words if word.lower() not in message] == [], (
-            message
-        )
-        found = {name: getattr(error, name) for name in self.attributes}
-        assert found == self.attributes
-
-
-def an(cls: type[MCPError], *words: str, **attributes: Any) -> Is:
-    return Is(cls, words, attributes)
-
-
 def check(reply: Reply, expected: Any) -> None:
     """Compare the outcome of a call: a result, an error, or ``None`` for neither."""
-    if isinstance(expected, Is):
+    if isinstance(expected, Error):
         assert reply.result is None
         expected.check(reply.error)
     else:

@@ -17,9 +17,8 @@ from handshakes import (
     probe_gets,
     refused,
     silence,
-    table,
 )
-from wire_tables import Error
+from wire_tables import Error, table
 
 from mcpwire.errors import (
     ConnectionClosed,

@@ -1,7 +1,7 @@
 """Responses to our calls, and the events that the owner of the calls receives."""
 
 import pytest
-from wire_tables import ALL, STATELESS, Error, Row, check, make_peer, msg, wire_table
+from wire_tables import ALL, STATELESS, Error, Row, check, make_peer, msg, table
 
 from mcpwire.errors import (
     InvalidMessage,
@@ -28,7 +28,7 @@ def broken(name, line, path, got, expected):
 
 
 @pytest.mark.rule("RPC-07", "RPC-33")
-@wire_table(
+@table(
     Row(name="result", data=msg('"id":1,"result":{}'), events=(DONE,)),
     Row(name="members in any order", data=b'{"result":{},"id":1,"jsonrpc":"2.0"}\n',
         events=(DONE,)),
@@ -49,7 +49,7 @@ def test_a_result_reaches_the_call_with_its_id(row):
 
 
 @pytest.mark.rule("RPC-08", "RPC-09")
-@wire_table(
+@table(
     Row(name="known code", data=msg('"id":1,"error":{"code":-32601,"message":"no"}'),
         events=(("failed", 1, Error(MethodNotFound, code=-32601, message="no",
                                     data=None, method="tools/call")),)),
@@ -67,7 +67,7 @@ def test_an_error_reaches_the_call_with_its_id(row):
 
 @pytest.mark.attack("S31")
 @pytest.mark.fault("F14")
-@wire_table(
+@table(
     Row(name="unknown id", data=msg('"id":7,"result":{}'), stats={"unknown": 1},
         open_after=(1,)),
     Row(name="unknown string", data=msg('"id":"x","result":{}'), stats={"unknown": 1},
@@ -93,7 +93,7 @@ def test_response_without_an_open_call_is_only_counted(row):
 
 @pytest.mark.rule("CAN-07", "CAN-08")
 @pytest.mark.fault("F15")
-@wire_table(
+@table(
     Row(name="late result", cancels=(1,), data=msg('"id":1,"result":{}'),
         stats={"late": 1}),
     Row(name="late error", cancels=(1,), stats={"late": 1},
@@ -139,7 +139,7 @@ def retyped(spelling, got):
 @pytest.mark.pain("P18")
 @pytest.mark.fault("F14")
 @pytest.mark.rule("RPC-03", "RPC-07")
-@wire_table(
+@table(
     retyped('"1"', "'1'"),
     retyped("1.0", "1.0"),
     Row(name="in an error", data=msg('"id":"1","error":{"code":1,"message":"m"}'),
@@ -162,7 +162,7 @@ def unrelated(spelling, kind="invalid"):
 
 @pytest.mark.rule("RPC-03", "RPC-04")
 @pytest.mark.fault("F14")
-@wire_table(
+@table(
     *(unrelated(spelling) for spelling in ("true", "null", "1.5", "[1]", "{}")),
     *(unrelated(spelling) for spelling in ("18446744073709551617", "2.0")),
     unrelated("1e400", "noise"),
@@ -180,7 +180,7 @@ NO_ID = '"error":{"code":-32600,"message":"which?"}'
 
 @pytest.mark.rule("RPC-08")
 @pytest.mark.pain("P18")
-@wire_table(
+@table(
     Row(name="without id, one open", data=msg(NO_ID),
         events=(("failed", 1, Error(InvalidRequest, code=-32600,
                                     method="tools/call")),)),
@@ -200,7 +200,7 @@ def test_an_error_without_id_fails_the_only_open_call(row):
 
 
 @pytest.mark.rule("RPC-01", "RPC-09", "RPC-10")
-@wire_table(
+@table(
     broken("both result and error",
            msg('"id":1,"result":{},"error":{"code":1,"message":"m"}'),
            "message", "both of them", "one of result and error"),
@@ -228,7 +228,7 @@ def test_error_of_a_broken_response_holds_200_bytes_of_its_line():
 
 @pytest.mark.system("L-V2")
 @pytest.mark.rule("RPC-03")
-@wire_table(
+@table(
     Row(name="an answer of ours that came back as a request", revisions=STATELESS,
         data=msg('"id":1,"method":"ping"'), stats={"invalid": 1}, open_after=(1,)),
     Row(name="a request that has our id", revisions=ALL[:-1],

@@ -13,7 +13,7 @@ from wire_tables import (
     msg,
     one_message,
     params,
-    wire_table,
+    table,
 )
 
 from mcpwire.errors import InternalError, InvalidMessage, LocalProtocolError, RPCError
@@ -47,7 +47,7 @@ def server_row(name, *messages, **options):
 
 @pytest.mark.rule("RPC-13")
 @pytest.mark.fault("F12")
-@wire_table(
+@table(
     server_row("one request", msg('"id":1', ASK), events=(called(1),),
                sent=([answered(1)],)),
     server_row("two requests", msg('"id":1', ASK), msg('"id":"b"', ASK),
@@ -71,7 +71,7 @@ def test_server_answers_a_batch_with_one_batch(row):
 
 
 @pytest.mark.rule("RPC-14")
-@wire_table(
+@table(
     server_row("alone", msg('"id":1', INITIALIZE), sent=([Refusal(-32600, id=1)],)),
     server_row("beside a request", msg('"id":1', INITIALIZE), msg('"id":2', ASK),
                events=(called(2),), sent=([Refusal(-32600, id=1), answered(2)],)),
@@ -81,7 +81,7 @@ def test_initialize_in_a_batch_is_refused_in_the_batch(row):
 
 
 @pytest.mark.rule("CAN-05", "RPC-13")
-@wire_table(
+@table(
     server_row("one of two", msg('"id":1', ASK), msg('"id":2', ASK), cancelled(1),
                events=(called(1), called(2), ("withdrawn", 1)), sent=([answered(2)],)),
     server_row("all", msg('"id":1', ASK), cancelled(1),
@@ -94,7 +94,7 @@ def test_request_cancelled_in_its_own_batch_is_not_answered(row):
 
 
 @pytest.mark.rule("RPC-13")
-@wire_table(
+@table(
     Row(name="answers and a notification", revisions=BATCHES, opens=TWO,
         data=batch(msg('"id":2,"result":{"n":2}'), msg('"method":"note"'),
                    msg('"id":1,"error":{"code":1,"message":"m"}')),
@@ -116,7 +116,7 @@ def test_client_reads_the_responses_of_a_batch(row):
 
 
 @pytest.mark.rule("RPC-15")
-@wire_table(
+@table(
     *(Row(name=f"{name} of a client that gets an answer", role="server", opens=(),
           revisions=WITH_REFUSAL, data=data, stats={"noise": 1},
           sent=(Refusal(-32600),))

@@ -21,7 +21,7 @@ from wire_tables import (
     msg,
     one_message,
     params,
-    wire_table,
+    table,
 )
 
 from mcpwire.errors import InvalidMessage, MessageTooLarge
@@ -51,7 +51,7 @@ def noise(name, *lines, revisions=ANY_REVISION):
 @pytest.mark.pain("P15")
 @pytest.mark.fault("F12")
 @pytest.mark.rule("RPC-15")
-@wire_table(
+@table(
     noise("blank lines", b"", b" \t ", b"\r", b"\x0b\x0c"),
     noise("text", b"Server listens on stdio", b"> npx it", "\u2714 ok".encode()),
     noise("scalars", b"1", b'"text"', b"true", b"null", b"-0.5"),
@@ -83,7 +83,7 @@ def unreadable(name, line):
 @pytest.mark.pain("P17")
 @pytest.mark.fault("F13")
 @pytest.mark.rule("RPC-02")
-@wire_table(
+@table(
     unreadable("a byte that is no UTF-8", answer_holding('"\xe9t\xe9"', "latin-1")),
     unreadable("half a character", answer_holding('"\u20ac"')[:-5] + b'"}}\n'),
     unreadable("a lone surrogate", answer_holding('"\\ud800"')),
@@ -119,7 +119,7 @@ ASK = '"method":"tools/call"'
 
 @pytest.mark.pain("P17")
 @pytest.mark.rule("RPC-08")
-@wire_table(
+@table(
     refused_request("NaN", 7, msg('"id":7', ASK, params('{"a":NaN}')), ANY_REVISION),
     refused_request("no UTF-8", "a-1", msg('"id":"a-1"', ASK, params('{"a":"?"}'))
                     .replace(b"?", b"\xff"), ANY_REVISION),
@@ -154,7 +154,7 @@ def no_id(name, line, code, counted):
 
 
 @pytest.mark.rule("RPC-08")
-@wire_table(
+@table(
     *no_id("text", b"GET / HTTP/1.1\n", -32700, {"noise": 1}),
     *no_id("scalar", b"42\n", -32600, {"noise": 1}),
     *no_id("no members", b"{}\n", -32600, {"noise": 1}),
@@ -175,7 +175,7 @@ def test_message_without_a_readable_id_is_refused_if_the_revision_can(row):
     check(row)
 
 
-@wire_table(
+@table(
     *(Row(name=spelling, revisions=ANY_REVISION, open_after=(1,), stats={"invalid": 1},
           data=msg(f'"id":{spelling}', ASK)) for spelling in ("null", "1.0", "true")),
 )  # fmt: skip
@@ -193,7 +193,7 @@ WHITE = "\u000b\u000c\u001c\u001d\u001e\r"
 
 @pytest.mark.pain("P14")
 @pytest.mark.fault("F11")
-@wire_table(
+@table(
     Row(name="separators that are no line ends", data=text_result(SEPARATORS),
         events=(("answered", 1, {"text": SEPARATORS}),)),
     Row(name="characters of several bytes", data=text_result("\xe9\u20ac\U0001f600"),

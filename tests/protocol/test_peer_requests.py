@@ -13,7 +13,7 @@ from wire_tables import (
     msg,
     one_message,
     params,
-    wire_table,
+    table,
 )
 
 from mcpwire.errors import InternalError, LocalProtocolError, RPCError
@@ -39,7 +39,7 @@ def request_row(id, data=None, name=None, role="server"):
 
 @pytest.mark.rule("RPC-03", "RPC-07")
 @pytest.mark.pain("P18")
-@wire_table(
+@table(
     request_row(1),
     request_row(0),
     request_row(-7),
@@ -66,7 +66,7 @@ def test_request_is_delivered_once_and_answered_with_its_id(row):
 
 
 @pytest.mark.rule("RPC-20", "RPC-21", "TR-STDIO-08")
-@wire_table(
+@table(
     Row(name="request", revisions=STATELESS, answers=True, open_after=(1,),
         data=msg('"id":1', ASK), stats={"invalid": 1}),
     Row(name="broken request", revisions=STATELESS, open_after=(1,),
@@ -91,7 +91,7 @@ def test_early_request_is_not_answered_after_a_stateless_agreement():
 
 @pytest.mark.rule("RPC-05", "RPC-06")
 @pytest.mark.attack("S31")
-@wire_table(
+@table(
     Row(name="the same request twice", role="server", opens=(), answers=True,
         revisions=ANY_REVISION, data=msg('"id":1', ASK) * 2,
         events=(REQUEST,), sent=(answered(1),), stats={"invalid": 1}),
@@ -114,7 +114,7 @@ def malformed(name, *members, line=None):
 
 
 @pytest.mark.rule("RPC-01", "RPC-08")
-@wire_table(
+@table(
     malformed("method is a number", '"method":1'),
     malformed("params are an array", ASK, params("[]")),
     malformed("params are null", ASK, params("null")),
@@ -130,7 +130,7 @@ def test_malformed_request_is_refused_by_its_id(row):
 
 
 @pytest.mark.rule("RPC-11", "RPC-12")
-@wire_table(
+@table(
     *(Row(name=f"{name}, to a {role}", role=role, opens=(), revisions=ANY_REVISION,
           data=line, stats={"invalid": 1})
       for role in ("client", "server")
@@ -160,7 +160,7 @@ def cancelled(spelling):
 
 
 @pytest.mark.rule("CAN-05", "CAN-08", "TR-STDIO-11")
-@wire_table(
+@table(
     Row(name="in flight", role="server", opens=(), answers=True, revisions=ANY_REVISION,
         data=msg('"id":1', ASK) + cancelled(1), events=(REQUEST, ("withdrawn", 1))),
     Row(name="a string", role="server", opens=(), answers=True,
@@ -183,7 +183,7 @@ def test_cancelled_request_is_withdrawn_and_not_answered(row):
 
 
 @pytest.mark.rule("CAN-06")
-@wire_table(
+@table(
     *(Row(name=f"{name}, to a {role}", role=role, opens=(), answers=True, data=data,
           revisions=ALL if role == "server" else SESSION,
           events=(REQUEST,), sent=(answered(1),))
@@ -223,7 +223,7 @@ def progress_event(token, call=None):
 
 
 @pytest.mark.rule("PROG-01", "PROG-03")
-@wire_table(
+@table(
     Row(name="its id", opens=TWO, open_after=(1, 2), data=progress(2) + progress(1),
         events=(progress_event(2, 2), progress_event(1, 1))),
     Row(name="after the answer", data=msg('"id":1,"result":{}') + progress(1),
@@ -257,7 +257,7 @@ def tagged(id):
 
 
 @pytest.mark.rule("TR-STDIO-09", "SUB-07", "META-13")
-@wire_table(
+@table(
     Row(name="its id", opens=LISTEN, data=changed(f"{{{SUBSCRIPTION}:1}}"),
         events=(event("tools/list_changed", tagged(1), 1),), open_after=(1, 2)),
     Row(name="two subscriptions", opens=(*LISTEN, "subscriptions/listen"),
@@ -288,7 +288,7 @@ COMPLETE = ("answered", 1, {"resultType": "complete"})
 
 
 @pytest.mark.rule("CAN-04", "SUB-10", "SUB-11")
-@wire_table(
+@table(
     Row(name="cancelled", opens=LISTEN, data=cancelled(1), events=(COMPLETE,),
         open_after=(2,)),
     Row(name="cancelled, then the result", opens=LISTEN, open_after=(2,),

@@ -49,21 +49,28 @@ class Call:
 
 
 class Error:
-    """Equal to the errors of exactly that class with these attributes."""
+    """Equal to errors of exactly that class, with these words and attributes."""
 
     __hash__ = None
 
-    def __init__(self, cls: type[MCPError], **attributes: Any) -> None:
+    def __init__(self, cls: type[MCPError], *words: str, **attributes: Any) -> None:
         self.cls = cls
+        self.words = words
         self.attributes = attributes
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is self.cls and self.attributes == {
-            name: getattr(other, name) for name in self.attributes
-        }
+        text = str(other).lower()
+        return (
+            type(other) is self.cls
+            and all(word.lower() in text for word in self.words)
+            and all(getattr(other, n) == v for n, v in self.attributes.items())
+        )
 
     def __repr__(self) -> str:
-        return f"{self.cls.__name__} with {self.attributes}"
+        return f"{self.cls.__name__} with {self.words} and {self.attributes}"
+
+    def check(self, error: Any) -> None:
+        assert error == self, (error, getattr(error, "__dict__", None))
 
 
 class Recorder:
@@ -142,7 +149,7 @@ class Row:
     open_after: tuple[int, ...] = ()
 
 
-def wire_table(*rows: Row) -> pytest.MarkDecorator:
+def table(*rows: Any) -> pytest.MarkDecorator:
     """Parametrize a test with `row`."""
     return pytest.mark.parametrize("row", rows, ids=[row.name for row in rows])
 
