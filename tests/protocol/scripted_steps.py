@@ -7,13 +7,16 @@ def drive(operation, *results):
     """Perform an operation; return its steps and its final result.
 
     A question is answered by its key, `tasks/update` by an empty result, and any other
-    call by the next of `results`, which must be used up.
+    call by the next of `results`, which must be used up; an error is thrown.
     """
     remaining = iter(results)
     steps, outcome = [], None
     try:
         while True:
-            step = operation.send(outcome)
+            if isinstance(outcome, Exception):
+                step = operation.throw(outcome)
+            else:
+                step = operation.send(outcome)
             steps.append(step)
             outcome = None
             if type(step) is HandleInput:

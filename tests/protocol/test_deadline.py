@@ -13,19 +13,10 @@ START = 1_000.0
 
 def test_a_deadline_expires_exactly_when_its_timeout_has_passed():
     deadline = Deadline(START, 30.0)
-
-    assert not deadline.expired(START + 29.999)
-    assert deadline.expired(START + 30.0)
-    assert deadline.at == START + 30.0
-    assert deadline.timeout == 30.0
-
-
-def test_remaining_time_shrinks_and_never_goes_below_zero():
-    deadline = Deadline(START, 30.0)
-
-    assert deadline.remaining(START) == 30.0
-    assert deadline.remaining(START + 12.0) == 18.0
-    assert deadline.remaining(START + 31.0) == 0.0
+    assert (deadline.at, deadline.timeout) == (START + 30.0, 30.0)
+    for second, remaining in ((0, 30.0), (12, 18.0), (29.5, 0.5), (30, 0), (31, 0)):
+        assert deadline.remaining(START + second) == remaining
+        assert deadline.expired(START + second) is (remaining == 0)
 
 
 def test_elapsed_time_includes_pauses():
@@ -68,6 +59,7 @@ def moves_row(name, timeout, maximum, *moves, marks=()):
         moves_row("progress does not exceed the maximum", 30, 60, ("extend", 20, 50),
               ("extend", 40, 60), ("extend", 59, 60), marks=[LIFE_15, P08]),
         moves_row("a maximum alone", None, 10, ("extend", 9, 10)),
+        moves_row("a maximum below the timeout", 30, 10, ("extend", 0, 10)),
         moves_row("two pauses need two resumes", 30, None, ("pause", 10, inf),
               ("pause", 20, inf), ("resume", 30, inf), ("resume", 40, 60), marks=P08),
         moves_row("pauses do not count against the maximum", 30, 40, ("pause", 5, inf),
@@ -101,20 +93,10 @@ def test_the_end_moves_with_progress_and_pauses(timeout, maximum, moves):
 @pytest.mark.pain("P08")
 def test_error_names_the_limit_that_ran_out():
     deadline = Deadline(START, 30.0, maximum=45.0)
-    assert deadline.timeout == 30.0
-
-    deadline.extend(START + 10.0)
-    assert deadline.timeout == 30.0
-
-    deadline.extend(START + 20.0)
-    assert deadline.timeout == 45.0
-
-
-def test_a_maximum_below_the_timeout_is_the_limit_from_the_start():
-    deadline = Deadline(START, 30.0, maximum=10.0)
-
-    assert deadline.at == START + 10.0
-    assert deadline.timeout == 10.0
+    for second, timeout in ((10.0, 30.0), (20.0, 45.0)):
+        deadline.extend(START + second)
+        assert deadline.timeout == timeout
+    assert Deadline(START, 30.0, maximum=10.0).timeout == 10.0
 
 
 def test_resume_without_pause_is_an_assertion_error():

@@ -202,55 +202,33 @@ def test_completion_has_a_capability_from_its_second_revision_on():
 
 
 def test_name_header_mirrors_name_uri_or_task_id_only():
-    mirrored = {
-        spec.name: spec.mirrored
-        for spec in methods_of(LATEST, "client", {TASKS, SKILLS})
-        if spec.mirrored is not None
-    }
-
+    mirrored = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored}
+    tasks = dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId")
     assert mirrored == {
-        "tools/call": "name",
-        "prompts/get": "name",
-        "resources/read": "uri",
-        "tasks/get": "taskId",
-        "tasks/update": "taskId",
-        "tasks/cancel": "taskId",
-    }
+        "tools/call": "name", "prompts/get": "name", "resources/read": "uri", **tasks,
+    }  # fmt: skip
 
 
-def test_only_methods_with_effects_are_not_repeatable():
-    not_repeatable = {
-        spec.name
-        for spec in METHODS
-        if spec.kind is not Kind.NOTIFICATION and not spec.repeatable
-    }
-
-    assert not_repeatable == {
-        "initialize",
-        "tools/call",
-        "sampling/createMessage",
-        "elicitation/create",
-        "tasks/cancel",
-        "tasks/update",
-    }
-
-
-def test_only_initialize_is_not_cancellable():
-    assert [spec.name for spec in METHODS if not spec.cancellable] == ["initialize"]
-
-
-def test_only_listen_is_long_lived():
-    assert [spec.name for spec in METHODS if spec.long_lived] == [
-        "subscriptions/listen"
-    ]
-
-
-def test_only_three_requests_are_task_capable():
-    assert {(spec.name, spec.kind) for spec in METHODS if spec.task_capable} == {
-        ("tools/call", Kind.REQUEST),
-        ("sampling/createMessage", Kind.REQUEST),
-        ("elicitation/create", Kind.REQUEST),
-    }
+@pytest.mark.parametrize(
+    ("holds", "names"),
+    [
+        (
+            lambda spec: not (spec.repeatable or spec.kind is Kind.NOTIFICATION),
+            {"initialize", "tools/call", "sampling/createMessage"}
+            | {"elicitation/create", "tasks/cancel", "tasks/update"},
+        ),
+        (lambda spec: not spec.cancellable, {"initialize"}),
+        (lambda spec: spec.long_lived, {"subscriptions/listen"}),
+        (
+            lambda spec: spec.task_capable,
+            {"tools/call", "sampling/createMessage", "elicitation/create"},
+        ),
+        (lambda spec: spec.task_capable and spec.kind is Kind.INPUT, set()),
+    ],
+    ids=["not repeatable", "not cancellable", "long-lived", "task", "task as input"],
+)
+def test_only_these_requests_have_the_property(holds, names):
+    assert {spec.name for spec in METHODS if holds(spec)} == names
 
 
 # Extensions

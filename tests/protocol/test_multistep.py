@@ -1,18 +1,26 @@
-"""Input-required rounds: the requests, the retries, and their limits."""
+"""Operations of several steps: input-required rounds, and the pages of a list."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scripted_steps import drive
 
-from mcpwire.errors import InvalidMessage, RemoteProtocolError, TooManyQuestions
+from mcpwire.errors import (
+    InternalError,
+    InvalidMessage,
+    InvalidParams,
+    RemoteProtocolError,
+    TooManyQuestions,
+)
 from mcpwire.limits import DEFAULT_LIMITS, Recovery
 from mcpwire.protocol.methods import TASKS, methods_of
 from mcpwire.protocol.multistep import (
     Call,
     HandleInput,
     Sleep,
+    fetch_pages,
     is_task,
+    next_cursor,
     result_kind,
     run_input_rounds,
 )
@@ -397,3 +405,134 @@ def test_result_type_is_ignored_in_the_session_era(kind):
     result = {"resultType": kind, "content": []}
 
     assert rounds(result, revision=LATEST_SESSION) == ([], result)
+
+
+# Fetching all pages of a list: opaque cursors, and a limit for endless lists...
+
+
+def page(*names, **members):
+    return {"tools": [{"name": name} for name in names], **members}
+
+
+def fetch(*outcomes, method="tools/list", params=(), **options):
+    """Fetch the pages; return the params of the requests, and the results."""
+    steps, found = drive(fetch_pages(method, dict(params), **options), *outcomes)
+    return [step.params for step in steps], found
+
+
+@pytest.mark.rule("PAGE-01", "PAGE-05")
+@pytest.mark.pain("P38")
+def test_pages_of_any_size_are_returned_in_order():
+    script = [
+        page("a", "b", "c", nextCursor="1"),
+        page("d", nextCursor="2"),
+        page("e", "f"),
+    ]
+    assert fetch(*script) == ([{}, {"cursor": "1"}, {"cursor": "2"}], script)
+
+
+@pytest.mark.rule("PAGE-01")
+@pytest.mark.fault("F48")
+def test_empty_page_with_a_cursor_is_not_the_end():
+    script = [page(nextCursor="1"), page(nextCursor="2"), page("a")]
+
+    assert fetch(*script)[1] == script
+
+
+@pytest.mark.rule("PAGE-03")
+def test_null_cursor_ends_the_list():
+    assert len(fetch(page("a", nextCursor=None))[1]) == 1
+
+
+@pytest.mark.rule("PAGE-02", "PAGE-03")
+@example(["", "1"])
+@given(st.lists(st.text(max_size=20), unique=True, max_size=8))
+def test_every_cursor_is_sent_back_unchanged(cursors):
+    script = [*(page("a", nextCursor=cursor) for cursor in cursors), page("z")]
+    assert fetch(*script) == ([{}, *({"cursor": each} for each in cursors)], script)
+
+
+def test_other_params_are_sent_with_every_page():
+    params = {"uri": "skill://a", "_meta": {"x": 1}}
+    script = [page("a", nextCursor="1"), page("b")]
+    sent, _ = fetch(*script, method="resources/directory/read", params=params)
+    assert sent == [params, {**params, "cursor": "1"}]
+    assert params == {"uri": "skill://a", "_meta": {"x": 1}}
+
+
+def test_params_changed_for_one_page_are_not_sent_with_the_next():
+    operation = fetch_pages("tools/list", {})
+    first = next(operation)
+    first.params["_meta"] = {"stamp": 1}
+    assert operation.send(page(nextCursor="1")).params == {"cursor": "1"}
+
+
+@pytest.mark.fault("F48")
+@pytest.mark.parametrize(
+    ("start", "cursors"),
+    [({}, ["1", "1"]), ({}, ["1", "2", "1"]), ({}, ["", ""]), ({"cursor": "1"}, ["1"])],
+)
+def test_repeated_cursor_is_a_protocol_error(start, cursors):
+    with pytest.raises(RemoteProtocolError, match="is repeated") as caught:
+        fetch(*(page("a", nextCursor=cursor) for cursor in cursors), params=start)
+    assert repr(cursors[-1]) in str(caught.value)
+
+
+@pytest.mark.fault("F48")
+def test_long_repeated_cursor_is_shortened_in_the_error():
+    long = "c" * 100_000
+    with pytest.raises(RemoteProtocolError) as caught:
+        fetch(page(nextCursor=long), page(nextCursor=long))
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.fault("F48")
+@pytest.mark.pain("P38")
+def test_number_of_pages_may_reach_the_limit():
+    script = [page(nextCursor="1"), page(nextCursor="2"), page()]
+    assert fetch(*script, limit=3)[1] == script
+    with pytest.raises(RemoteProtocolError, match="more than 2 pages") as caught:
+        fetch(*script, limit=2)
+    assert "Limits.pages" in caught.value.hint
+
+
+@pytest.mark.parametrize(("cursor", "got"), [(7, "int"), (["a"], "list")])
+def test_cursor_of_another_type_is_refused(cursor, got):
+    with pytest.raises(InvalidMessage) as caught:
+        fetch(page("a", nextCursor=cursor))
+    assert caught.value.path == "ListToolsResult.nextCursor"
+    assert caught.value.expected == "str"
+    assert caught.value.got == got
+
+
+def test_cursor_of_an_unknown_list_method_is_checked():
+    with pytest.raises(InvalidMessage) as caught:
+        next_cursor("vendor/list", {"nextCursor": 1})
+
+    assert caught.value.path == "PaginatedResult.nextCursor"
+
+
+@pytest.mark.rule("PAGE-04")
+@pytest.mark.fault("F48")
+def test_refused_cursor_restarts_the_list():
+    pages = [page("a", nextCursor="1"), page("b")]
+    refusal = InvalidParams("unknown cursor")
+    sent, found = fetch(page("old", nextCursor="1"), refusal, *pages)
+    assert found == pages
+    assert sent == [{}, {"cursor": "1"}, {}, {"cursor": "1"}]
+
+
+def test_list_is_restarted_only_once():
+    first = page("a", nextCursor="1")
+    with pytest.raises(InvalidParams, match="second"):
+        fetch(first, InvalidParams("first"), first, InvalidParams("second"))
+
+
+def test_refused_params_of_the_first_page_are_raised():
+    with pytest.raises(InvalidParams, match="no such list"):
+        fetch(InvalidParams("no such list"))
+
+
+def test_other_errors_are_raised_at_once():
+    with pytest.raises(InternalError):
+        fetch(page("a", nextCursor="1"), InternalError("down"))

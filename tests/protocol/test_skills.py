@@ -91,109 +91,65 @@ def test_valid_entry_is_accepted(root):
     check_entry(entry_at(root, root.rpartition("/")[2]))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["", "PDF", "p_f", "-pdf", "pdf-", "p--f", "a" * 65, "pdf\n", "pdé", "p f", "."],
-)
-def test_invalid_name_is_refused(name):
-    error = skill_error(check_entry, entry_at(f"skill://{name}", name))
-    assert error.rule in {"name", "uri"}
+OUTSIDE = [
+    *("skill://other/x", "skill://pdf", "skill://pdf/", "skill://pdf2/x"),
+    *("file:///etc/passwd", "references/FORMS.md", f"{ROOT}/../x", f"{ROOT}/a/./x"),
+    *(f"{ROOT}/%2e%2e/x", f"{ROOT}/..%2fx", f"{ROOT}/..%5Cx", f"{ROOT}/a//x"),
+    *(f"{ROOT}/a%00b", f"{ROOT}/a\\b", f"{ROOT}/a b", f"{ROOT}/a?b", f"{ROOT}/a#b"),
+    f"{ROOT}/é",
+]
+LISTED_TWICE = [FORMS, URI, f"{ROOT}/references/%46ORMS.md"]
+NO_DOCUMENT_IN_A_FOLDER = [
+    *("", "SKILL.md", "pdf/SKILL.md", "skill:pdf/SKILL.md", "skill:///SKILL.md"),
+    *("skill://pdf/skill.md", "skill://pdf/SKILL.md/", "skill://pdf/SKILL.md?x"),
+    *("skill://pdf/SKILL.md#x", "skill://pdf", "skill://a/../pdf/SKILL.md"),
+    *("skill://a/%2e%2E/pdf/SKILL.md", "skill://a//pdf/SKILL.md"),
+    *("skill://a\\pdf/SKILL.md", "skill://a b/pdf/SKILL.md", "skill://pdf/SKILL.md\n"),
+]
+NO_SHA_256 = [
+    *("", "0" * 64, "sha256:" + "0" * 63, "sha256:" + "0" * 65, "sha256:" + "A" * 64),
+    *("sha256:" + "0" * 64 + "\n", "sha512:" + "0" * 64),
+]
 
 
-@pytest.mark.parametrize("frontmatter", [{}, {"name": None}, {"name": ["pdf"]}])
-def test_missing_name_is_refused(frontmatter):
-    assert skill_error(check_entry, skill(frontmatter=frontmatter)).rule == "name"
-
-
-@pytest.mark.parametrize("root", ["skill://other", "skill://pdf/x", "skill://pdf2"])
-def test_folder_must_be_named_like_the_skill(root):
-    error = skill_error(check_entry, entry_at(root))
-    assert (error.rule, error.uri) == ("name", f"{root}/SKILL.md")
-
-
-@pytest.mark.parametrize("description", [None, "", " \n", 7])
-def test_missing_description_is_refused(description):
-    frontmatter = {"name": "pdf", "description": description}
-    error = skill_error(check_entry, skill(frontmatter=frontmatter))
-    assert error.rule == "description"
+def with_file(**members):
+    return skill(resources=files({**file_entry(f"{ROOT}/x", FORM), **members}))
 
 
 @pytest.mark.parametrize(
-    "uri",
+    ("entry", "rule", "uri"),
     [
-        *("", "SKILL.md", "pdf/SKILL.md", "skill:pdf/SKILL.md", "skill:///SKILL.md"),
-        *("skill://pdf/skill.md", "skill://pdf/SKILL.md/", "skill://pdf/SKILL.md?x"),
-        *("skill://pdf/SKILL.md#x", "skill://pdf", "skill://a/../pdf/SKILL.md"),
-        *("skill://a/%2e%2E/pdf/SKILL.md", "skill://a//pdf/SKILL.md"),
-        *("skill://a\\pdf/SKILL.md", "skill://a b/pdf/SKILL.md"),
-        "skill://pdf/SKILL.md\n",
+        *(
+            (entry_at(f"skill://{name}", name), "name", f"skill://{name}/SKILL.md")
+            for name in ("PDF", "p_f", "-pdf", "pdf-", "p--f", "a" * 65)
+        ),
+        *(
+            (entry_at(f"skill://{name}", name), "uri", f"skill://{name}/SKILL.md")
+            for name in ("", "pdf\n", "pdé", "p f", ".")
+        ),
+        *(
+            (skill(frontmatter=frontmatter), "name", URI)
+            for frontmatter in ({}, {"name": None}, {"name": ["pdf"]})
+        ),
+        *(
+            (entry_at(root), "name", f"{root}/SKILL.md")
+            for root in ("skill://other", "skill://pdf/x", "skill://pdf2")
+        ),
+        *(
+            (skill(frontmatter={"name": "pdf", "description": d}), "description", URI)
+            for d in (None, "", " \n", 7)
+        ),
+        *((skill(uri=uri), "uri", uri) for uri in NO_DOCUMENT_IN_A_FOLDER),
+        *((with_file(uri=uri), "files", uri) for uri in (*OUTSIDE, *LISTED_TWICE)),
+        *((skill(resources=r), "files", URI) for r in ([], [file_entry(FORMS, FORM)])),
+        *((with_file(digest=text), "format", f"{ROOT}/x") for text in NO_SHA_256),
+        (with_file(size=-1), "format", f"{ROOT}/x"),
     ],
+    ids=lambda value: None if isinstance(value, Skill) else ascii(value)[:40],
 )
-def test_uri_must_name_a_skill_document_in_a_folder(uri):
-    error = skill_error(check_entry, skill(uri=uri))
-    assert (error.rule, error.skill) == ("uri", uri)
-
-
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "skill://other/x",
-        "skill://pdf",
-        "skill://pdf/",
-        "skill://pdf2/x",
-        "file:///etc/passwd",
-        "references/FORMS.md",
-        f"{ROOT}/../x",
-        f"{ROOT}/a/./x",
-        f"{ROOT}/%2e%2e/x",
-        f"{ROOT}/..%2fx",
-        f"{ROOT}/..%5Cx",
-        f"{ROOT}/a//x",
-        f"{ROOT}/a%00b",
-        f"{ROOT}/a\\b",
-        f"{ROOT}/a b",
-        f"{ROOT}/a?b",
-        f"{ROOT}/a#b",
-        f"{ROOT}/é",
-    ],
-)
-def test_file_outside_the_skill_is_refused(uri):
-    error = skill_error(check_entry, skill(resources=files(file_entry(uri, FORM))))
-    assert (error.rule, error.uri, error.skill) == ("files", uri, URI)
-
-
-@pytest.mark.parametrize("uri", [FORMS, URI, f"{ROOT}/references/%46ORMS.md"])
-def test_file_listed_twice_is_refused(uri):
-    error = skill_error(check_entry, skill(resources=files(file_entry(uri, FORM))))
-    assert (error.rule, error.uri) == ("files", uri)
-
-
-def test_document_must_be_one_of_the_files():
-    for resources in ([], [file_entry(FORMS, FORM)]):
-        assert skill_error(check_entry, skill(resources=resources)).rule == "files"
-
-
-@pytest.mark.parametrize(
-    "digest",
-    [
-        "",
-        "0" * 64,
-        "sha256:" + "0" * 63,
-        "sha256:" + "0" * 65,
-        "sha256:" + "A" * 64,
-        "sha256:" + "0" * 64 + "\n",
-        "sha512:" + "0" * 64,
-    ],
-)
-def test_digest_must_be_sha_256(digest):
-    invalid = {**file_entry(f"{ROOT}/x", FORM), "digest": digest}
-    error = skill_error(check_entry, skill(resources=files(invalid)))
-    assert (error.rule, error.uri) == ("format", f"{ROOT}/x")
-
-
-def test_negative_size_is_refused():
-    invalid = {**file_entry(f"{ROOT}/x", FORM), "size": -1}
-    assert skill_error(check_entry, skill(resources=files(invalid))).rule == "format"
+def test_entry_that_breaks_a_rule_is_refused(entry, rule, uri):
+    error = skill_error(check_entry, entry)
+    assert (error.rule, error.uri, error.skill) == (rule, uri, entry.uri)
 
 
 def test_number_of_files_is_limited():
