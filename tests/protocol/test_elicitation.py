@@ -131,7 +131,7 @@ def test_url_needs_an_id_at_revisions_with_completion():
     assert prepare(params, JUL_2026).params.elicitation_id is None
 
 
-# The URL guard; its rules are tested in test_elicitation_urls.py
+# The URL guard; its rules are tested in test_forms.py
 
 
 @pytest.mark.attack("S28")
