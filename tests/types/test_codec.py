@@ -1,4 +1,4 @@
-"""The codec: unknown members, shared values, absence and null, compiled decoders."""
+"""The codec: members, absence, leniency, refusals by path, compiled functions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sys
 
 import attrs
 import pytest
+from wirevalues import PLAIN
 
 from mcpwire import types
-from mcpwire.errors import InvalidMessage
+from mcpwire.errors import InvalidMessage, LocalProtocolError
 from mcpwire.types import UNSET, decode, decoder, encode, encoder
-from mcpwire.types._codec import read_class, spec_of
+from mcpwire.types._codec import DEFAULTED_FIELDS, OMITTABLE_FIELDS, read_class, spec_of
 from mcpwire.versions import find_revision
 
 TEXT = {"type": "text", "text": "hi"}
@@ -297,3 +298,167 @@ def test_class_specification_is_the_same_when_read_again(cls):
     assert [field.wire for field in read_class(cls).fields] == [
         field.wire for field in spec_of(cls).fields
     ]
+
+
+# Tolerated deviations are accepted, and no others...
+
+
+SERVER = {"protocolVersion": "2025-11-25"}
+
+
+@pytest.mark.pain("P36")
+@pytest.mark.parametrize("content", [{}, {"content": None}])
+@pytest.mark.parametrize("rest", [{}, {"structuredContent": {"a": 1}}])
+def test_result_without_content_has_an_empty_list(content, rest):
+    result = decode(types.CallToolResult, content | rest)
+    assert result.content == []
+    assert result.text == ""
+
+
+@pytest.mark.fault("F49")
+@pytest.mark.parametrize("null", [{}, {"serverInfo": None, "capabilities": None}])
+def test_server_info_and_capabilities_may_be_absent(null):
+    result = decode(types.InitializeResult, SERVER | null)
+    assert result.server_info is None
+    assert result.capabilities == types.ServerCapabilities()
+
+
+def test_tolerated_fields_exist():
+    names = {field.name for cls in PLAIN for field in spec_of(cls).fields}
+    assert names >= DEFAULTED_FIELDS | OMITTABLE_FIELDS
+
+
+@pytest.mark.system("A72")
+@pytest.mark.parametrize("input_schema", [{}, {"inputSchema": None}])
+def test_tool_without_an_input_schema_accepts_an_object(input_schema):
+    listed = decode(types.ListToolsResult, {"tools": [{"name": "a"} | input_schema]})
+    [tool] = listed.tools
+    assert tool.input_schema == {"type": "object"}
+    assert types.encode(tool) == {"name": "a", "inputSchema": {"type": "object"}}
+
+
+LISTED = {"name": "a", "inputSchema": {"type": "object"}}
+HINTS = {"title": "A", "readOnlyHint": True}
+LOST_HINTS = {
+    "one of them": (
+        {**HINTS, "destructiveHint": "yes"},
+        HINTS,
+        ["ToolAnnotations.destructiveHint"],
+    ),
+    "two of them": (
+        {"title": 5, "idempotentHint": 0},
+        {},
+        ["ToolAnnotations.title", "ToolAnnotations.idempotentHint"],
+    ),
+    "all of them": ("yes", None, ["Tool.annotations"]),
+    "with an unknown member": (
+        {"x": 1, "openWorldHint": []},
+        {"x": 1},
+        ["ToolAnnotations.openWorldHint"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "valid", "lost"), LOST_HINTS.values(), ids=LOST_HINTS)
+def test_malformed_tool_annotations_are_dropped(sent, valid, lost):
+    page = {"tools": [LISTED, LISTED | {"annotations": sent}], "x": 1}
+    names = []
+    decoded = decode(types.ListToolsResult, page, names)
+    tool = LISTED if valid is None else LISTED | {"annotations": valid}
+    assert decoded == decode(types.ListToolsResult, {"tools": [LISTED, tool], "x": 1})
+    assert decoded.raw is page
+    assert names == lost
+
+
+@pytest.mark.parametrize(
+    ("page", "path"),
+    [
+        ({"tools": [LISTED | {"annotations": "x"}, {}]}, ".tools[1].name"),
+        ({"tools": [LISTED | {"annotations": "x"}, 5]}, ".tools[1]"),
+        ({"tools": [LISTED | {"inputSchema": "x"}]}, ".tools[0].inputSchema"),
+        ({"tools": 5}, ".tools"),
+        ([], ""),
+    ],
+)
+def test_other_faults_are_refused_with_their_path(page, path):
+    with pytest.raises(InvalidMessage) as caught:
+        decode(types.ListToolsResult, page, [])
+    assert caught.value.path == f"ListToolsResult{path}"
+    with pytest.raises(InvalidMessage):
+        decode(types.ListToolsResult, page)
+
+
+# A value of ours that cannot be encoded is a local error with its path...
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "got"),
+    [
+        (types.CallToolResult([TEXT]), "CallToolResult.content[0]", "dict"),
+        (types.CallToolResult(None), "CallToolResult.content", "NoneType"),
+        (types.ListToolsResult(5), "ListToolsResult.tools", "int"),
+        (
+            types.ListToolsResult([types.TextContent("")]),
+            "ListToolsResult.tools[0]",
+            "TextContent",
+        ),
+        (
+            types.CallToolResult([types.TextContent("a", annotations={"priority": 1})]),
+            "CallToolResult.content[0].annotations",
+            "dict",
+        ),
+        (
+            types.InputRequiredResult(input_requests=[1]),
+            "InputRequiredResult.input_requests",
+            "list",
+        ),
+        (
+            types.InputRequiredResult({"k": types.TextContent("a")}),
+            "InputRequiredResult.input_requests.k",
+            "TextContent",
+        ),
+        (
+            types.ReadResourceResult([types.TextContent("")]),
+            "ReadResourceResult.contents[0]",
+            "TextContent",
+        ),
+        (
+            types.SamplingMessage("user", [{"type": "text"}]),
+            "SamplingMessage.content[0]",
+            "dict",
+        ),
+        (types.SamplingMessage("user", "hi"), "SamplingMessage.content", "str"),
+        (
+            types.CallToolRequestParams(
+                "a", None, {"k": types.ElicitResult("cancel")}, task={"ttl": 1}
+            ),
+            "CallToolRequestParams.task",
+            "dict",
+        ),
+        (types.TextContent("a", extra=5), "TextContent.extra", "int"),
+    ],
+)
+def test_field_of_the_wrong_type_is_a_local_error_with_its_path(value, path, got):
+    with pytest.raises(LocalProtocolError) as caught:
+        encode(value)
+    assert str(caught.value).startswith(f"{path}: expected ")
+    assert str(caught.value).endswith(f", got {got}")
+    assert caught.value.__cause__ is not None
+
+
+def test_error_without_a_faulty_field_is_raised_unchanged():
+    class Strange(str):
+        __slots__ = ()
+
+        def __ne__(self, other):
+            raise KeyError("mine")
+
+    result = types.CallToolResult([types.TextContent("a")], result_type=Strange("x"))
+    with pytest.raises(KeyError, match="mine") as caught:
+        encode(result)
+    assert caught.value.__cause__ is None
+
+
+def test_tuple_is_accepted_as_a_list():
+    result = types.CallToolResult((types.TextContent("hi"),), is_error=True)
+    assert encode(result)["content"] == [TEXT]

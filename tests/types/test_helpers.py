@@ -1,14 +1,26 @@
-"""What the types offer their users besides fields."""
+"""What the types offer their users besides fields; the keys of `_meta`; skills."""
 
 from __future__ import annotations
 
 import base64
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import mcpwire.types._base as meta
 from mcpwire import types
 from mcpwire.errors import InvalidMessage, LocalProtocolError, ToolError
-from mcpwire.types import decode
+from mcpwire.types import (
+    GetSkillResult,
+    ListSkillsResult,
+    ReadResourceDirectoryResult,
+    Skill,
+    SkillResource,
+    decode,
+    encode,
+)
+from mcpwire.types._base import TRACE_KEYS, is_meta_key
 
 BYTES = bytes(range(256))
 BASE64 = base64.b64encode(BYTES).decode()
@@ -202,3 +214,168 @@ def test_link_without_a_scheme_is_refused_by_the_constructor(uri):
 def test_received_link_without_a_scheme_is_decoded():
     received = {"type": "resource_link", "uri": "d", "name": "file:///d"}
     assert types.decode(types.ResourceLink, received).uri == "d"
+
+
+# `_meta`: its typed forms, and the syntax of its keys...
+
+
+REQUEST = {
+    meta.PROTOCOL_VERSION: "2026-07-28",
+    meta.CLIENT_CAPABILITIES: {"elicitation": {}},
+    meta.CLIENT_INFO: {"name": "a", "version": "1"},
+    meta.LOG_LEVEL: "info",
+    "progressToken": 0,
+    "com.example/more": [1],
+}
+
+
+@pytest.mark.rule("META-06")
+def test_request_meta_has_a_typed_form():
+    typed = decode(types.RequestMetaObject, REQUEST)
+    assert typed.protocol_version == "2026-07-28"
+    assert typed.client_capabilities.elicitation == types.ElicitationCapability()
+    assert typed.client_info == types.Implementation("a", "1")
+    assert typed.progress_token == 0
+    assert typed.extra == {"com.example/more": [1]}
+    assert encode(typed) == REQUEST
+
+
+@pytest.mark.rule("SUB-06")
+@pytest.mark.parametrize("subscription", [5, "5", 0, ""])
+def test_subscription_is_identified_by_its_request_id(subscription):
+    value = {meta.SUBSCRIPTION_ID: subscription}
+    for cls in (
+        types.NotificationMetaObject,
+        types.SubscriptionsListenResultMetaObject,
+    ):
+        typed = decode(cls, value)
+        assert typed.subscription_id == subscription
+        assert type(typed.subscription_id) is type(subscription)
+        assert encode(typed) == value
+
+
+@pytest.mark.rule("META-03")
+def test_protocol_keys_are_valid_and_reserved():
+    keys = [
+        *(meta.PROTOCOL_VERSION, meta.CLIENT_CAPABILITIES, meta.CLIENT_INFO),
+        *(meta.LOG_LEVEL, meta.SERVER_INFO, meta.SUBSCRIPTION_ID, meta.RELATED_TASK),
+    ]
+    assert all(is_meta_key(key) for key in (*keys, *meta.TRACE_KEYS))
+    assert all(key.startswith("io.modelcontextprotocol/") for key in keys)
+
+
+@pytest.mark.rule("META-01", "META-02")
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("progressToken", "a", "A9", "a-b_c.d", "", "com.example/", "com.example/a"),
+        *("c0m/a.b", "a-b.c--d/e", "io.modelcontextprotocol/clientInfo"),
+    ],
+)
+def test_key_is_an_optional_prefix_and_a_name(key):
+    assert is_meta_key(key)
+
+
+@pytest.mark.rule("META-01", "META-02")
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("/a", ".com/a", "com./a", "com..b/a", "1com/a", "-com/a", "com-/a"),
+        *("com_b/a", "com/a/b", "a ", "-a", "a-", "_a", "a.", ".a", "com/.a"),
+        *("ü", "a\n"),
+        "a" * 50_000 + "!",
+        "a." * 50_000 + "!",
+    ],
+    ids=lambda key: ascii(key)[:12],
+)
+def test_other_text_is_not_a_key(key):
+    assert not is_meta_key(key)
+
+
+@pytest.mark.rule("TRACE-02")
+def test_trace_keys_carry_no_prefix():
+    assert TRACE_KEYS == ("traceparent", "tracestate", "baggage")
+    assert all(map(is_meta_key, TRACE_KEYS))
+
+
+@given(st.text())
+def test_any_text_is_a_key_or_not(text):
+    assert is_meta_key(text) in {True, False}
+
+
+# The types of the skills extension, which is in no revision's schema (SEP-2640)...
+
+
+URI = "skill://pdf/SKILL.md"
+FILE = {"uri": URI, "digest": "sha256:" + "0" * 64, "size": 3}
+ENTRY = {
+    "uri": URI,
+    "frontmatter": {"name": "pdf", "description": "Fills forms", "metadata": {"a": 1}},
+    "resources": [FILE],
+}
+
+
+def test_entry_holds_what_the_server_sent():
+    skill = decode(Skill, {**ENTRY, "x-more": 1})
+    assert skill == Skill(
+        URI,
+        ENTRY["frontmatter"],
+        [SkillResource(URI, FILE["digest"], 3)],
+        extra={"x-more": 1},
+    )
+    assert (skill.name, skill.description) == ("pdf", "Fills forms")
+    assert not skill.is_dynamic
+    assert encode(skill) == {**ENTRY, "x-more": 1}
+
+
+def test_dynamic_skill_has_no_file_list():
+    skill = decode(Skill, {**ENTRY, "resources": "dynamic"})
+    assert skill.resources == "dynamic"
+    assert skill.is_dynamic
+    assert encode(skill) == {**ENTRY, "resources": "dynamic"}
+
+
+@pytest.mark.parametrize("frontmatter", [{}, {"name": None, "description": 7}])
+def test_missing_frontmatter_members_are_empty(frontmatter):
+    skill = decode(Skill, {**ENTRY, "frontmatter": frontmatter})
+    assert (skill.name, skill.description) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("resources", "path", "expected", "got"),
+    [
+        ("static", "Skill.resources", "'dynamic' or array", "'static'"),
+        (None, "Skill.resources", "'dynamic' or array", "null"),
+        ({}, "Skill.resources", "'dynamic' or array", "object"),
+        (["dynamic"], "Skill.resources[0]", "object", "str"),
+        ([{**FILE, "size": "3"}], "Skill.resources[0].size", "int", "str"),
+    ],
+)
+def test_invalid_files_are_refused_with_their_path(resources, path, expected, got):
+    with pytest.raises(InvalidMessage) as caught:
+        decode(Skill, {**ENTRY, "resources": resources})
+    error = caught.value
+    assert (error.path, error.expected, error.got) == (path, expected, got)
+
+
+def test_entry_without_files_is_refused():
+    without = {key: ENTRY[key] for key in ("uri", "frontmatter")}
+    with pytest.raises(InvalidMessage, match=r"skills\[0\]\.resources"):
+        decode(ListSkillsResult, {"skills": [without]})
+
+
+def test_page_has_a_next_cursor_and_cache_hints():
+    hints = {"resultType": "complete", "ttlMs": 5, "cacheScope": "public"}
+    page = decode(ListSkillsResult, {"skills": [ENTRY], "nextCursor": "2", **hints})
+    assert page.skills == [decode(Skill, ENTRY)]
+    assert (page.next_cursor, page.ttl_ms, page.cache_scope) == ("2", 5, "public")
+    one = decode(GetSkillResult, {"skill": ENTRY, **hints})
+    assert (one.skill, one.ttl_ms) == (page.skills[0], 5)
+
+
+def test_directory_lists_resources():
+    child = {"uri": "skill://pdf/a", "name": "a", "mimeType": "inode/directory"}
+    page = decode(ReadResourceDirectoryResult, {"resources": [child]})
+    (found,) = page.resources
+    assert (found.uri, found.mime_type) == ("skill://pdf/a", "inode/directory")
+    assert page.next_cursor is None
