@@ -348,17 +348,12 @@ def read_fields(kind: Any) -> list[tuple[str, str, Any]] | None:
         fields = [field for field in attrs.fields(kind) if field.init]
         return [(f.name, f.alias or f.name, f.default) for f in fields]
     if dataclasses.is_dataclass(kind):
-        no_default = dataclasses.MISSING
+        fields = [field for field in dataclasses.fields(kind) if field.init]
+        # Both are `dataclasses.MISSING` only if the field is required.
+        required = {f.name for f in fields if f.default is f.default_factory}
         return [
-            (
-                f.name,
-                f.name,
-                attrs.NOTHING
-                if f.default is f.default_factory is no_default
-                else f.default,
-            )
-            for f in dataclasses.fields(kind)
-            if f.init
+            (f.name, f.name, attrs.NOTHING if f.name in required else f.default)
+            for f in fields
         ]
     return None
 
