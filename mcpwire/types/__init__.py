@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from mcpwire.types.client_features import *
     from mcpwire.types.content import *
     from mcpwire.types.lifecycle import *
-    from mcpwire.types.prompts import *
     from mcpwire.types.requests import *
-    from mcpwire.types.resources import *
-    from mcpwire.types.skills import *
+    from mcpwire.types.server_features import *
     from mcpwire.types.tasks import *
     from mcpwire.types.tools import *
 
@@ -59,11 +57,6 @@ MODULES: Final = {
         UnknownInputRequest UnknownInputResponse UnknownSchema
         UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
     """,
-    "skills": """
-        GetSkillRequestParams GetSkillResult ListSkillsResult
-        ReadResourceDirectoryRequestParams ReadResourceDirectoryResult Skill
-        SkillResource
-    """,
     "lifecycle": """
         ClientCapabilities ClientTaskRequests ClientTasksCapability
         DiscoverResult ElicitationCapability Implementation
@@ -72,15 +65,14 @@ MODULES: Final = {
         ServerCapabilities ServerTaskRequests ServerTasksCapability
         ToolsCapability
     """,
-    "prompts": """
-        GetPromptRequestParams GetPromptResult ListPromptsResult Prompt
-        PromptArgument PromptMessage
-    """,
-    "resources": """
-        ListResourceTemplatesResult ListResourcesResult
+    "server_features": """
+        GetPromptRequestParams GetPromptResult GetSkillRequestParams
+        GetSkillResult ListPromptsResult ListResourceTemplatesResult
+        ListResourcesResult ListSkillsResult Prompt PromptArgument PromptMessage
+        ReadResourceDirectoryRequestParams ReadResourceDirectoryResult
         ReadResourceRequestParams ReadResourceResult Resource ResourceTemplate
-        ResourceUpdatedNotificationParams SubscribeRequestParams
-        UnsubscribeRequestParams
+        ResourceUpdatedNotificationParams Skill SkillResource
+        SubscribeRequestParams UnsubscribeRequestParams
     """,
     "tasks": """
         CancelTaskRequestParams CancelTaskResult CreateTaskResult CreatedTask

@@ -17,8 +17,7 @@ NEVER = (
 
 NEVER_BY_CLIENTS = (
     *("anyio", "msgspec", "uvicorn", "mcpwire.server"),
-    *("mcpwire.types.prompts", "mcpwire.types.resources"),
-    "mcpwire.types.lifecycle",
+    *("mcpwire.types.server_features", "mcpwire.types.lifecycle"),
 )
 HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http_reply")
 PROCESSES = ("mcpwire.transports.process",)
