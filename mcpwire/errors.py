@@ -100,12 +100,27 @@ MAX_NAME_SHOWN: Final = 100
 MAX_NAMES_LISTED: Final = 5
 """Known names that a message lists."""
 
+MAX_EXCERPT_CHARS: Final = 40
+"""Characters of a value that a message quotes."""
+
 
 def shorten(text: str, limit: int) -> str:
     """Cut a peer's text at a limit and append how much is missing."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}... ({len(text) - limit:,} characters more)"
+
+
+def excerpt(value: object) -> str:
+    """Return a short `repr` for a sentence about a value of unknown size."""
+    kind = type(value).__name__
+    if isinstance(value, str):
+        is_short = len(value) <= MAX_EXCERPT_CHARS
+        return repr(value if is_short else value[:MAX_EXCERPT_CHARS] + "…")
+    if value is None or isinstance(value, (bool, int, float)):
+        text = repr(value)
+        return text if len(text) <= MAX_EXCERPT_CHARS else f"a huge {kind}"
+    return f"a value of type {kind}"
 
 
 class MCPError(Exception):

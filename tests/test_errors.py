@@ -36,6 +36,7 @@ from mcpwire.errors import (
     TransportError,
     UnknownServer,
     UnknownTool,
+    excerpt,
     rpc_error,
     shorten,
 )
@@ -248,6 +249,26 @@ def test_long_peer_text_is_cut_with_the_number_of_missing_characters(text, limit
         assert shown == text
     else:
         assert shown == f"{text[:limit]}... ({len(text) - limit} characters more)"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a", "'a'"),
+        ("", "''"),
+        ("a" * 40, repr("a" * 40)),
+        ("a" * 41, repr("a" * 40 + "…")),
+        ("\n", "'\\n'"),
+        (None, "None"),
+        (True, "True"),
+        (1.5, "1.5"),
+        (10**50, "a huge int"),
+        ([1], "a value of type list"),
+        (b"a", "a value of type bytes"),
+    ],
+)
+def test_excerpt_of_any_value_is_short(value, text):
+    assert excerpt(value) == text
 
 
 @pytest.mark.attack("X12")

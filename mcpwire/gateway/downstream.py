@@ -26,8 +26,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire._text import excerpt
-from mcpwire.errors import InternalError, InvalidParams, MCPError, RPCError, rpc_error
+from mcpwire.errors import (
+    InternalError,
+    InvalidParams,
+    MCPError,
+    RPCError,
+    excerpt,
+    rpc_error,
+)
 from mcpwire.gateway.translation import CALL_ENDED
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.multistep import INPUT_REQUIRED

@@ -13,7 +13,6 @@ from hmac import compare_digest
 from hmac import digest as hmac_digest
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from mcpwire._text import excerpt
 from mcpwire.errors import (
     ConnectionClosed,
     InternalError,
@@ -24,6 +23,7 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
     TransportError,
+    excerpt,
     rpc_error,
 )
 from mcpwire.protocol.input_requests import is_supported

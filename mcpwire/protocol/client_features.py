@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 
-from mcpwire._text import excerpt
 from mcpwire.errors import (
     InvalidMessage,
     InvalidParams,
     LocalProtocolError,
     MethodNotFound,
+    excerpt,
 )
 from mcpwire.protocol.methods import (
     ELICIT,

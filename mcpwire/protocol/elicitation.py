@@ -40,8 +40,7 @@ from unicodedata import name as name_of_character
 
 import attrs
 
-from mcpwire._text import excerpt
-from mcpwire.errors import LocalProtocolError
+from mcpwire.errors import LocalProtocolError, excerpt
 from mcpwire.types.client_features import (
     BooleanSchema,
     LegacyTitledEnumSchema,

@@ -16,8 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire._package import __version__
-from mcpwire._text import excerpt
-from mcpwire.errors import InvalidMessage, LocalProtocolError, RemoteProtocolError
+from mcpwire.errors import (
+    InvalidMessage,
+    LocalProtocolError,
+    RemoteProtocolError,
+    excerpt,
+)
 from mcpwire.protocol.json_schema import MAX_DEPTH, children
 from mcpwire.protocol.methods import METHODS
 from mcpwire.protocol.retry import can_resume_from

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire._text import excerpt
-from mcpwire.errors import InvalidMessage, InvalidParams, LocalProtocolError
+from mcpwire.errors import InvalidMessage, InvalidParams, LocalProtocolError, excerpt
 from mcpwire.protocol.methods import (
     ELICIT,
     ROOTS,

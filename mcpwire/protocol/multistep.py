@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import attrs
 
-from mcpwire._text import excerpt
 from mcpwire.errors import (
     InvalidMessage,
     InvalidParams,
     LocalProtocolError,
     RemoteProtocolError,
     TooManyQuestions,
+    excerpt,
 )
 from mcpwire.limits import DEFAULT_LIMITS, DEFAULT_RECOVERY
 from mcpwire.protocol.methods import TASKS, Kind, available_method, find_method

@@ -15,8 +15,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 from urllib.parse import quote, unquote
 
-from mcpwire._text import excerpt
-from mcpwire.errors import LocalProtocolError, RemoteProtocolError
+from mcpwire.errors import LocalProtocolError, RemoteProtocolError, excerpt
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
-from mcpwire._text import excerpt
 from mcpwire.errors import (
     CallCancelled,
     InternalError,
@@ -43,6 +42,7 @@ from mcpwire.errors import (
     MissingCapability,
     RemoteProtocolError,
     TooManyQuestions,
+    excerpt,
     rpc_error,
 )
 from mcpwire.limits import DEFAULT_LIMITS

@@ -60,7 +60,7 @@ from typing import (
 import attrs
 
 import mcpwire.types as public_names
-from mcpwire.errors import InvalidMessage, LocalProtocolError
+from mcpwire.errors import InvalidMessage, LocalProtocolError, excerpt
 from mcpwire.types import _base
 from mcpwire.types._base import UNSET, Selector, Spec, Unset, WireType
 
@@ -370,7 +370,6 @@ def type_hints(kind: type) -> dict[str, Any]:
 
 # --- error messages
 
-_MAX_SHOWN: Final = 40
 _PLAIN: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 _JSON_NAMES: Final[Mapping[type, str]] = {
     str: "str",
@@ -395,9 +394,7 @@ def member_path(path: str, name: str) -> str:
 
 
 def _describe_value(value: Json) -> str:
-    if type(value) is not str:
-        return json_type(value)
-    return repr(value if len(value) <= _MAX_SHOWN else value[:_MAX_SHOWN] + "…")
+    return excerpt(value) if type(value) is str else json_type(value)
 
 
 def _describe_kind(kind: Kind) -> str:
