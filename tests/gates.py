@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 LAYERS: Final[tuple[tuple[str, ...], ...]] = (
-    ("_package", "_text", "errors", "limits", "versions"),
+    ("_package", "errors", "limits", "versions"),
     ("wire",),
     ("types",),
     ("protocol", "auth"),
@@ -37,7 +37,7 @@ The empty name is the package itself, whose public names the applications may us
 """
 
 PURE: Final = (
-    *("_package", "_text", "auth", "config.document", "config.expansion"),
+    *("_package", "auth", "config.document", "config.expansion"),
     *("config.schema", "config.url_deny_list", "errors", "exporters"),
     *("gateway.merging", "gateway.selection", "gateway.session_ids"),
     *("gateway.splicing", "gateway.translation", "group.backoff", "limits", "protocol"),
