@@ -48,7 +48,6 @@ from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
-    from types import TracebackType
     from typing import Literal, Self, Unpack
 
     from mcpwire.client.connection import ClientStats
@@ -296,12 +295,7 @@ class Client:
         await self.connect()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __del__(

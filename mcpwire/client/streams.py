@@ -12,7 +12,6 @@ from mcpwire.protocol.subscriptions import RESOURCE_UPDATED, EventBuffer, Filter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from types import TracebackType
     from typing import Self
 
     from mcpwire.client.connection import Connection
@@ -174,12 +173,7 @@ class EventStream:
         await self._subscribe_once()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
@@ -285,10 +279,5 @@ class ResourceWatch:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()

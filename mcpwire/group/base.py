@@ -300,11 +300,6 @@ class GroupBase(Generic[ClientT]):
         problem = None if entry is None else entry.problem
         return NotConnected(server, known=self._members, problem=problem)
 
-    def _timeout_of(self, entry: ManagedServer) -> float | None:
-        timeout = entry.member.timeout
-        limit = self._client_options["timeout"] if timeout is UNSET else timeout
-        return check_timeout(limit)
-
 
 def already_connected(name: str) -> LocalProtocolError:
     """Return the error for a name that is in use."""

@@ -21,7 +21,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
 
@@ -71,6 +71,9 @@ if TYPE_CHECKING:
         Tool,
     )
     from mcpwire.wire.jsonrpc import RequestId
+
+
+T = TypeVar("T")
 
 
 class Group(GroupBase[Client]):
@@ -262,18 +265,18 @@ class Group(GroupBase[Client]):
         Raises the errors of `connect`.
         """
         entry = self._entry(name)
-        if entry.needs_opening:
+        if not entry.has_connected:
             await self._connect_server(entry)
         entry.is_pinned = True
         return entry.client
 
     async def connect_in_turn(self, name: str) -> Client:
         """Return a server's client, connected within `concurrency`; not pinned."""
-        if not self._entry(name).needs_opening:
+        if self._entry(name).has_connected:
             return self.client_of(name)
         async with self.slots:
             entry = self._entry(name)  # it may have been replaced since
-            if entry.needs_opening:
+            if not entry.has_connected:
                 await self._connect_server(entry)
         return entry.client
 
@@ -370,20 +373,18 @@ class Group(GroupBase[Client]):
         """
         given = None if arguments is None else as_object(arguments)
         call_options = {**options, "check": check, "validate": validate}
-        call = self._request(
+        call: Coroutine[Any, Any, CallToolResult] = self._request(
             server, "call_tool", (tool, given), call_options, tool=tool
         )
         if logger.isEnabledFor(logging.DEBUG):
             call = _log_call(call, server, tool)
-        result: CallToolResult = await call
-        return result
+        return await call
 
     async def list_tools(
         self, server: str, **options: Unpack[CallOptions]
     ) -> list[Tool]:
         """Return all tools of a server."""
-        tools: list[Tool] = await self._request(server, "list_tools", (), options)
-        return tools
+        return await self._request(server, "list_tools", (), options)
 
     # Resources
 
@@ -391,28 +392,19 @@ class Group(GroupBase[Client]):
         self, server: str, uri: str, **options: Unpack[CallOptions]
     ) -> ReadResourceResult:
         """Read a resource of a server."""
-        result: ReadResourceResult = await self._request(
-            server, "read_resource", (uri,), options, uri=uri
-        )
-        return result
+        return await self._request(server, "read_resource", (uri,), options, uri=uri)
 
     async def list_resources(
         self, server: str, **options: Unpack[CallOptions]
     ) -> list[Resource]:
         """Return all resources of a server."""
-        resources: list[Resource] = await self._request(
-            server, "list_resources", (), options
-        )
-        return resources
+        return await self._request(server, "list_resources", (), options)
 
     async def list_resource_templates(
         self, server: str, **options: Unpack[CallOptions]
     ) -> list[ResourceTemplate]:
         """Return all resource templates of a server."""
-        templates: list[ResourceTemplate] = await self._request(
-            server, "list_resource_templates", (), options
-        )
-        return templates
+        return await self._request(server, "list_resource_templates", (), options)
 
     async def subscribe(
         self, server: str, uri: str, **options: Unpack[CallOptions]
@@ -435,8 +427,7 @@ class Group(GroupBase[Client]):
         self, server: str, **options: Unpack[CallOptions]
     ) -> list[Prompt]:
         """Return all prompts of a server."""
-        prompts: list[Prompt] = await self._request(server, "list_prompts", (), options)
-        return prompts
+        return await self._request(server, "list_prompts", (), options)
 
     async def get_prompt(
         self,
@@ -447,10 +438,7 @@ class Group(GroupBase[Client]):
     ) -> GetPromptResult:
         """Get a prompt of a server, with its arguments filled in."""
         given = None if arguments is None else as_object(arguments)
-        result: GetPromptResult = await self._request(
-            server, "get_prompt", (name, given), options
-        )
-        return result
+        return await self._request(server, "get_prompt", (name, given), options)
 
     async def complete(
         self,
@@ -466,13 +454,9 @@ class Group(GroupBase[Client]):
 
         `ref` may also be a mapping, in the JSON form of the protocol.
         """
-        result: CompleteResult = await self._request(
-            server,
-            "complete",
-            (as_reference(ref), argument, value),
-            {**options, "context": context},
-        )
-        return result
+        args = (as_reference(ref), argument, value)
+        call_options = {**options, "context": context}
+        return await self._request(server, "complete", args, call_options)
 
     # Notifications
 
@@ -516,8 +500,7 @@ class Group(GroupBase[Client]):
 
     async def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
         """Send a ping; return the round-trip time in seconds."""
-        seconds: float = await self._request(server, "ping", (), options)
-        return seconds
+        return await self._request(server, "ping", (), options)
 
     async def set_log_level(
         self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
@@ -537,7 +520,8 @@ class Group(GroupBase[Client]):
         args: tuple[Any, ...],
         options: Mapping[str, Any],
         **details: str,
-    ) -> Any:
+    ) -> T:
+        """Call a method of a server's client, count the call and log a failure."""
         try:
             entry = self._entry(server)
         except MCPError as error:
@@ -546,9 +530,9 @@ class Group(GroupBase[Client]):
         entry.begin()
         answered = False
         try:
-            if entry.needs_opening:
+            if not entry.has_connected:
                 options = await self._connect_for_call(entry, operation, options)
-            result = await getattr(entry.client, operation)(*args, **options)
+            result: T = await getattr(entry.client, operation)(*args, **options)
             answered = True
             entry.is_logging = entry.is_logging or operation == "set_log_level"
         except (asyncio.CancelledError, ToolError):
@@ -569,7 +553,9 @@ class Group(GroupBase[Client]):
         """Connect a server for a call; return the options with the remaining time."""
         timeout = options.get("timeout", UNSET)
         if timeout is UNSET:
-            timeout = self._timeout_of(entry)
+            timeout = entry.member.timeout
+        if timeout is UNSET:
+            timeout = self._client_options["timeout"]
         limit = check_timeout(timeout)
         started = monotonic()
         try:
@@ -780,7 +766,7 @@ async def _wait_until_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 async def _log_call(
-    call: Coroutine[Any, Any, Any], server: str, tool: str
+    call: Coroutine[Any, Any, CallToolResult], server: str, tool: str
 ) -> CallToolResult:
     """Await a call and log its begin and its outcome."""
     details: dict[str, Any] = {"tool": tool, "component": "mcp"}
@@ -792,7 +778,7 @@ async def _log_call(
     )
     ok = False
     try:
-        result: CallToolResult = await call
+        result = await call
         ok = not result.is_error
     finally:
         logger.debug(

@@ -28,7 +28,7 @@ from mcpwire.errors import (
 )
 from mcpwire.group.reports import ServerStatus, warn
 from mcpwire.protocol.retry import RestartBackoff
-from mcpwire.transports.base import wait_shared
+from mcpwire.transports.base import is_cancelled_here, wait_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,11 +105,6 @@ class ManagedServer:
         """Whether a caller waits for it to be connected."""
         return self._connecting is not None
 
-    @property
-    def needs_opening(self) -> bool:
-        """Whether it must be connected before the client can be used."""
-        return not self.has_connected
-
     def status(self) -> ServerStatus:
         """Return the current status."""
         return ServerStatus(
@@ -151,8 +146,7 @@ class ManagedServer:
         try:
             await wait_shared(task)
         except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if task.cancelled() and current is not None and not current.cancelling():
+            if task.cancelled() and not is_cancelled_here():
                 raise self._disconnected_error() from None
             if self._waiters == 1 and not task.done():
                 task.cancel()
