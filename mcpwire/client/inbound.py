@@ -79,10 +79,7 @@ class ClientInbound:
             from mcpwire.protocol.subscriptions import EventBuffer
 
             buffer = EventBuffer(
-                limits.notifications,
-                is_subscribed,
-                max_bytes=limits.message,
-                size=self.size,
+                limits.notifications, is_subscribed, max_bytes=limits.message
             )
             self._delivery = Delivery(self._call_callback, buffer)
         self.notification_hooks: list[
@@ -99,7 +96,7 @@ class ClientInbound:
         """The number of notifications dropped because the callback was too slow."""
         return self._delivery.dropped if self._delivery is not None else 0
 
-    def size(self) -> int:
+    def _size(self) -> int:
         """Return the size on the wire, in bytes, of the message being dispatched."""
         return self.stats.line_bytes if self.stats is not None else 0
 
@@ -116,11 +113,11 @@ class ClientInbound:
             return
         for hook in self.notification_hooks:
             hook(method, params)
-        size = self.size()
+        size = self._size()
         for observer in (*self.listeners, *self.observers):
             observer.notification_received(method, params, size)
         if self._delivery is not None:
-            self._delivery.put(method, params)
+            self._delivery.put(method, params, size)
 
     def decode(self, method: str, params: dict[str, Any] | None) -> Notification | None:
         """Return the typed notification; ``None`` if it is invalid."""
@@ -132,7 +129,9 @@ class ClientInbound:
             logger.warning("dropped a notification: %s", error)
             return None
 
-    def _call_callback(self, method: str, params: dict[str, Any] | None) -> Any:
+    def _call_callback(
+        self, method: str, params: dict[str, Any] | None, _: int = 0
+    ) -> Any:
         assert self._on_notification is not None
         notification = self.decode(method, params)
         return None if notification is None else self._on_notification(notification)
@@ -167,7 +166,7 @@ class ClientInbound:
         except RPCError as error:
             reply(error)
             return
-        self._tasks.start(id, partial(run_handler, request), reply, self.size())
+        self._tasks.start(id, partial(run_handler, request), reply, self._size())
 
     def cancelled(self, id: RequestId) -> None:
         """Cancel the handler of a request that the server cancelled."""

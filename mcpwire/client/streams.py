@@ -40,10 +40,7 @@ class EventStream:
         self._subscriptions = subscriptions
         limits = connection.settings.limits
         self._buffer = EventBuffer(
-            limits.notifications,
-            subscriptions.is_subscribed,
-            max_bytes=limits.message,
-            size=connection.inbound.size,
+            limits.notifications, subscriptions.is_subscribed, max_bytes=limits.message
         )
         self._signal = asyncio.Event()
         self._subscribing = asyncio.Lock()  # several tasks may iterate
@@ -64,7 +61,7 @@ class EventStream:
         self, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
         """Add a notification to the buffer."""
-        if self._buffer.put(method, params):
+        if self._buffer.put(method, params, size):
             self._signal.set()
 
     def connection_changed(self) -> None:

@@ -12,7 +12,7 @@ import weakref
 from collections import deque
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidMessage
 from mcpwire.group.reports import GroupEvent, log_server_message, warn
@@ -107,8 +107,7 @@ class GroupEvents:
         while True:
             self._wake.clear()
             while self._buffer:
-                server, method, params, _ = self._buffer.pop()
-                event: GroupEvent | None = _parse_event(server, method, params)
+                event: GroupEvent | None = _parse_event(*self._buffer.pop())
                 if event is not None:
                     if self._buffer:  # wakes other tasks that iterate
                         self._wake.set()
@@ -180,7 +179,7 @@ class EventBus:
             log_server_message(server, params or {})
 
     def _call_callback(
-        self, server: str, method: str, params: dict[str, Any] | None, _: int
+        self, server: str, method: str, params: dict[str, Any] | None, _: int = 0
     ) -> Any:
         assert self._callback is not None
         event = _parse_event(server, method, params)
@@ -195,10 +194,6 @@ class EventBus:
             await asyncio.wait([running], timeout=CALLBACK_END_S)
 
 
-Item: TypeAlias = tuple[str, str, "dict[str, Any] | None", int]
-"""Server, method, params, and the size on the wire in bytes."""
-
-
 class GroupBuffer:
     """Buffers of all servers' notifications, at most `limit` droppable ones each."""
 
@@ -209,7 +204,6 @@ class GroupBuffer:
         "_lost",
         "_max_bytes",
         "_ready",
-        "_size",
     )
 
     def __init__(
@@ -220,7 +214,6 @@ class GroupBuffer:
         self._is_subscribed = is_subscribed
         self._buffers: dict[str, EventBuffer] = {}
         self._ready: deque[str] = deque()  # servers with notifications, each once
-        self._size = 0
         self._lost = 0
 
     def put(
@@ -233,11 +226,9 @@ class GroupBuffer:
                 self._limit,
                 partial(self._is_subscribed, server),
                 max_bytes=self._max_bytes,
-                size=lambda: self._size,
             )
         was_ready = bool(buffer)
-        self._size = size
-        is_new = buffer.put(method, params)
+        is_new = buffer.put(method, params, size)
         if not was_ready:
             if buffer:
                 self._ready.append(server)
@@ -245,7 +236,7 @@ class GroupBuffer:
             self._ready.remove(server)
         return is_new and bool(buffer)
 
-    def pop(self) -> Item:
+    def pop(self) -> tuple[str, str, dict[str, Any] | None]:
         """Remove and return the oldest notification of the next server, in turn."""
         server = self._ready.popleft()
         buffer = self._buffers[server]
@@ -254,7 +245,7 @@ class GroupBuffer:
             self._ready.append(server)
         elif not buffer.dropped:  # else it is kept for the count of losses
             del self._buffers[server]
-        return server, method, params, 0
+        return server, method, params
 
     def forget(self, server: str) -> None:
         """Discard a server and its notifications; its losses stay in the total."""

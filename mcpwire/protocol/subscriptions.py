@@ -264,8 +264,7 @@ class EventBuffer:
 
     `must_retain` returns whether updates of a resource must not get lost. It must be
     true for finitely many URIs (the subscribed ones, not all with a prefix), because
-    they may be pending in addition to the ordinary ones. `size` returns the encoded
-    size of the notification that is added; the ordinary ones may have `max_bytes` in
+    they may be pending in addition to the ordinary ones, which may have `max_bytes` in
     total. Every operation takes constant time.
     """
 
@@ -275,12 +274,10 @@ class EventBuffer:
         must_retain: Callable[[str], bool] = lambda _uri: False,
         *,
         max_bytes: float = inf,
-        size: Callable[[], int] = lambda: 0,
     ) -> None:
         self._limit = limit
         self._must_retain = must_retain
         self._bytes_left = max_bytes
-        self._size = size
         # OrderedDict, because repeated removal of the first entry of a plain dict scans
         # all slots that were removed before.
         self._pending: OrderedDict[Hashable, Event] = OrderedDict()
@@ -288,8 +285,8 @@ class EventBuffer:
         self._serial = 0
         self.dropped = 0
 
-    def put(self, method: str, params: dict[str, Any] | None) -> bool:
-        """Add a notification; return whether it is a new entry."""
+    def put(self, method: str, params: dict[str, Any] | None, size: int = 0) -> bool:
+        """Add a notification of `size` bytes; return whether it is a new entry."""
         key: Hashable
         is_retained = method in _LIST_CHANGES
         subject = (params or {}).get(_COALESCED_BY.get(method, ""))
@@ -302,7 +299,6 @@ class EventBuffer:
             self._serial += 1
             key = self._serial
         is_new = key not in self._pending
-        size = self._size()
         # A kept entry stays kept while it is pending.
         is_retained = is_retained or not (is_new or key in self._ordinary)
         self._bytes_left += self._ordinary.get(key, 0)

@@ -23,8 +23,7 @@ def buffer(limit=3, room=1e9, kept=()):
 def taken(events):
     found = []
     while events:
-        server, method, params, _ = events.pop()
-        found.append((server, method, params))
+        found.append(events.pop())
     return found
 
 
@@ -146,7 +145,7 @@ def test_any_event_is_taken_in_order_or_counted_as_dropped(steps):
         received.append(events.pop())
     logs = [each for each in received if each[1] != TOOLS]
     for server in "abc":
-        numbers = [params["n"] for name, _, params, _ in logs if name == server]
+        numbers = [params["n"] for name, _, params in logs if name == server]
         assert numbers == sorted(numbers)
         assert any(m == TOOLS for name, m, *_ in received if name == server) == bool(
             put[server, TOOLS]

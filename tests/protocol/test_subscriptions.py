@@ -474,52 +474,34 @@ def test_order_bounds_and_counters_hold_in_any_sequence(limit, steps):
 # Limit in bytes...
 
 
-class Sized:
-    """Returns the size of the next event."""
-
-    def __init__(self):
-        self.bytes = 0
-
-    def __call__(self):
-        return self.bytes
-
-
 def test_oldest_ordinary_events_are_dropped_beyond_the_byte_limit():
-    size = Sized()
-    buffer = EventBuffer(1_000, max_bytes=100, size=size)
-    for number, size.bytes in enumerate([40, 40, 20, 30]):
-        buffer.put(*log(number))
+    buffer = EventBuffer(1_000, max_bytes=100)
+    for number, size in enumerate([40, 40, 20, 30]):
+        buffer.put(*log(number), size)
     assert buffer.dropped == 1
     assert drain(buffer) == [log(1), log(2), log(3)]
-    size.bytes = 101
-    buffer.put(*log(9))
+    buffer.put(*log(9), 101)
     assert (len(buffer), buffer.dropped) == (0, 2)
-    size.bytes = 100
-    buffer.put(*log(10))
+    buffer.put(*log(10), 100)
     buffer.clear()
-    buffer.put(*log(11))
+    buffer.put(*log(11), 100)
     assert drain(buffer) == [log(11)]
 
 
 def test_coalesced_event_counts_with_its_newest_size():
-    size = Sized()
-    buffer = EventBuffer(10, max_bytes=100, size=size)
-    for size.bytes in (90, 10, 80):
-        buffer.put(*updated("a:"))
-    size.bytes = 20
-    buffer.put(*log(1))
+    buffer = EventBuffer(10, max_bytes=100)
+    for size in (90, 10, 80):
+        buffer.put(*updated("a:"), size)
+    buffer.put(*log(1), 20)
     assert drain(buffer) == [updated("a:"), log(1)]
 
 
 def test_protected_events_do_not_count_and_are_trimmed_if_large():
-    size = Sized()
-    buffer = EventBuffer(10, is_kept, max_bytes=10, size=size)
-    size.bytes = 100_000
-    buffer.put(*updated("kept:a", extra="x" * 99_000))
-    buffer.put(LISTS[0], {"_meta": {"x": "y" * 99_000}})
-    size.bytes = 10
-    buffer.put(*updated("kept:b", extra=1))
-    buffer.put(*log(1))
+    buffer = EventBuffer(10, is_kept, max_bytes=10)
+    buffer.put(*updated("kept:a", extra="x" * 99_000), 100_000)
+    buffer.put(LISTS[0], {"_meta": {"x": "y" * 99_000}}, 100_000)
+    buffer.put(*updated("kept:b", extra=1), 10)
+    buffer.put(*log(1), 10)
     assert drain(buffer) == [
         updated("kept:a"),
         (LISTS[0], None),
@@ -529,11 +511,10 @@ def test_protected_events_do_not_count_and_are_trimmed_if_large():
 
 
 def test_event_that_becomes_protected_frees_its_bytes():
-    size, wanted_uris = Sized(), set()
-    buffer = EventBuffer(10, wanted_uris.__contains__, max_bytes=10, size=size)
-    size.bytes = 10
-    buffer.put(*updated("a:"))
+    wanted_uris = set()
+    buffer = EventBuffer(10, wanted_uris.__contains__, max_bytes=10)
+    buffer.put(*updated("a:"), 10)
     wanted_uris.add("a:")
-    buffer.put(*updated("a:"))
-    buffer.put(*log(1))
+    buffer.put(*updated("a:"), 10)
+    buffer.put(*log(1), 10)
     assert drain(buffer) == [updated("a:"), log(1)]
