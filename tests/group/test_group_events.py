@@ -5,7 +5,6 @@ import gc
 import logging
 
 import pytest
-from fakes import SILENCE
 from group_servers import BOUND_S, STATELESS, ScriptedServer, grouped
 from loop_polling import until
 
@@ -62,38 +61,6 @@ async def test_each_notification_is_delivered_with_its_server(method):
             assert params.uri == URI
 
 
-@pytest.mark.system("A40", "A41")
-async def test_optional_params_may_be_missing():
-    received = []
-    server = ScriptedServer()
-    async with grouped({"a": server}, on_notification=received.append) as group:
-        server.notify(PROGRESS, progressToken=0, progress=1)
-        server.notify(LOG, level="info", data=None)
-        await group.ping("a")
-    progress, log = (event.notification.params for event in received)
-    assert (progress.total, progress.message) == (None, None)
-    assert (log.logger, log.data) == (None, None)
-
-
-@pytest.mark.system("A40")
-async def test_progress_of_a_call_goes_only_to_its_callback():
-    seen, received = [], []
-    server = ScriptedServer("x", "tools/call")
-    async with grouped({"a": server}, on_notification=received.append) as group:
-        call = asyncio.ensure_future(
-            group.call_tool(
-                "a", "x", on_progress=lambda *progress: seen.append(progress)
-            )
-        )
-        await until(lambda: server.waiting)
-        token = server.waiting[0]["params"]["_meta"]["progressToken"]
-        server.notify(PROGRESS, progressToken=token, progress=1)
-        server.release()
-        await call
-    assert seen == [(1, None, None)]
-    assert received == []
-
-
 @pytest.mark.system("A44", "A46", "L-A10")
 async def test_events_for_a_slow_callback_are_bounded_and_in_order():
     received, release = [], asyncio.Event()
@@ -127,23 +94,6 @@ async def test_events_for_a_slow_callback_are_bounded_and_in_order():
     assert [each.notification.method for each in own].count(TOOLS) == 1
     logs = [each.notification.params.data for each in received if each.server == "b"]
     assert logs == list(range(0, 10_000, 1_000))
-
-
-@pytest.mark.system("A44")
-async def test_error_in_a_callback_is_logged_and_the_next_event_delivered(caplog):
-    received = []
-
-    def callback(event):
-        received.append(event)
-        raise LookupError("mine")
-
-    server = ScriptedServer()
-    async with grouped({"a": server}, on_notification=callback) as group:
-        server.notify(TOOLS)
-        server.notify(TOOLS)
-        await group.ping("a")
-    assert len(received) == 2
-    assert "mine" in caplog.text
 
 
 async def test_invalid_notification_is_dropped_and_logged(caplog):
@@ -229,15 +179,6 @@ async def test_cancelled_wait_for_an_event_loses_no_event():
         assert about(await events.next(1)) == ("a", TOOLS)
         with pytest.raises(ValueError, match="timeout"):
             await events.next(0)
-
-
-async def test_list_changes_are_subscribed_in_the_stateless_era():
-    server = ScriptedServer(**{"subscriptions/listen": lambda *_: SILENCE})
-    server.version = STATELESS
-    async with grouped({"a": server}):
-        await until(lambda: server.requests("subscriptions/listen"))
-    notifications = server.requests("subscriptions/listen")[0]["notifications"]
-    assert notifications == {"toolsListChanged": True}
 
 
 async def test_notification_of_a_disconnected_server_is_dropped():
@@ -408,48 +349,3 @@ async def test_capability_is_declared_only_with_a_handler():
         await group.connect("none", replace=True)
         again = servers["none"].requests("initialize")[1]["capabilities"]
         assert again == {"roots": {"listChanged": True}}
-
-
-@pytest.mark.system("A51")
-async def test_roots_request_is_handled_or_refused_without_a_handler():
-    a, b = asking_server("roots/list", {}), asking_server("roots/list", {})
-    async with grouped({"a": a, "b": b}) as group:
-        group.set_handlers("a", roots=lambda: ["file:///work"])
-        response = await response_of(group, "a", a)
-        assert response["result"] == {"roots": [{"uri": "file:///work"}]}
-        assert (await response_of(group, "b", b))["error"]["code"] == -32601
-        group.set_handlers("a", roots=lambda: 3)
-        assert (await response_of(group, "a", a))["error"]["code"] == -32603
-
-
-@pytest.mark.system("A52")
-@pytest.mark.parametrize(
-    ("given", "wire"),
-    [
-        ({"name": "me"}, {"action": "accept", "content": {"name": "me", "age": 30}}),
-        ("decline", {"action": "decline"}),
-        ("cancel", {"action": "cancel"}),
-        ("what", -32603),
-        (3, -32603),
-    ],
-)
-async def test_elicitation_form_is_answered_by_the_handler(given, wire):
-    from requesting_server import FORM
-
-    server = asking_server("elicitation/create", FORM)
-    async with grouped({"a": server}, elicitation=lambda _: given) as group:
-        response = await response_of(group, "a", server)
-    if isinstance(wire, int):
-        assert response["error"]["code"] == wire
-    else:
-        assert response["result"] == wire
-
-
-@pytest.mark.system("A52")
-async def test_form_without_a_handler_is_undeclared_and_refused():
-    from requesting_server import FORM
-
-    server = asking_server("elicitation/create", FORM)
-    async with grouped({"a": server}) as group:
-        assert (await response_of(group, "a", server))["error"]["code"] == -32601
-    assert server.requests("initialize")[0]["capabilities"] == {}
