@@ -1,6 +1,10 @@
 """An in-memory server that sends one request to the client during each call."""
 
+import asyncio
+
 from fakes import SILENCE, FakeServer, text
+
+from mcpwire.types import CreateMessageResult, TextContent
 
 FORM = {
     "message": "Who are you?",
@@ -18,6 +22,30 @@ SAMPLE = {
     "maxTokens": 10,
 }
 STATELESS = "2026-07-28"
+
+
+def sampled(answer):
+    """Return the result of a sampling request."""
+    return CreateMessageResult("assistant", TextContent(answer), "m")
+
+
+def model(answer):
+    """Return a sampling handler that answers with a text."""
+    return lambda _: sampled(answer)
+
+
+class Hanging:
+    """A handler that never answers; `running` and `ended` are events."""
+
+    def __init__(self):
+        self.running, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, _):
+        self.running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
 
 
 class Asking(FakeServer):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
-from requesting_server import FORM, SAMPLE, STATELESS, Asking
+from requesting_server import FORM, SAMPLE, STATELESS, Asking, Hanging, sampled
 
 import mcpwire
 from mcpwire import types
@@ -34,9 +34,7 @@ async def test_a_sampling_handler_answers_during_its_call(version):
     async def sample(params):
         await asyncio.sleep(0)  # one loop iteration
         seen.append(params)
-        return types.CreateMessageResult(
-            role="assistant", content=types.TextContent("Hi."), model="m"
-        )
+        return sampled("Hi.")
 
     server = Asking("sampling/createMessage", SAMPLE, version)
     answer = await answer_of(server, sampling=sample)
@@ -229,45 +227,28 @@ async def test_undeclared_requests_get_method_not_found(method, params):
 
 
 async def test_a_cancelled_request_cancels_its_handler():
-    running, ended = asyncio.Event(), asyncio.Event()
-
-    async def hang(_):
-        running.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
+    handler = Hanging()
     server = FakeServer()
-    async with mcpwire.Client(server, sampling=hang) as client:
+    async with mcpwire.Client(server, sampling=handler) as client:
         question = {"method": "sampling/createMessage", "params": SAMPLE}
         server.send({"jsonrpc": "2.0", "id": 1, **question})
-        await running.wait()
+        await handler.running.wait()
         server.notify("notifications/cancelled", requestId=1)
-        await ended.wait()
+        await handler.ended.wait()
         await client.ping()
     assert not [m for m in server.received if "result" in m or "error" in m]
 
 
 @ERA
 async def test_closing_cancels_running_handlers(version):
-    running = asyncio.Event()
-    ended = asyncio.Event()
-
-    async def hang(_):
-        running.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
+    handler = Hanging()
     server = Asking("sampling/createMessage", SAMPLE, version)
-    async with mcpwire.Client(server, sampling=hang) as client:
+    async with mcpwire.Client(server, sampling=handler) as client:
         call = asyncio.create_task(client.call_tool("x"))
-        await running.wait()
+        await handler.running.wait()
     with pytest.raises(mcpwire.ConnectionClosed):
         await call
-    assert ended.is_set()
+    assert handler.ended.is_set()
 
 
 @ERA
@@ -276,8 +257,7 @@ async def test_a_handler_may_use_and_close_its_own_client(version):
         listed.append(await client.list_tools())
         await client.aclose()
         ended.set()
-        text = types.TextContent("Hi.")
-        return types.CreateMessageResult(role="assistant", content=text, model="m")
+        return sampled("Hi.")
 
     ended = asyncio.Event()
     listed = []

@@ -7,11 +7,9 @@ import weakref
 import pytest
 from fakes import SILENCE, FakeServer, text
 from loop_polling import until
-from requesting_server import SAMPLE, STATELESS, Asking
+from requesting_server import SAMPLE, STATELESS, Asking, model
 
 import mcpwire
-import mcpwire.sync
-from mcpwire import types
 
 BOUND_S = 30.0
 
@@ -100,15 +98,6 @@ async def test_subscribed_lists_the_subscribed_uris():
 
 
 # Handlers that change...
-
-
-def model(answer_text):
-    def answer(_):
-        return types.CreateMessageResult(
-            role="assistant", content=types.TextContent(answer_text), model="m"
-        )
-
-    return answer
 
 
 @pytest.mark.system("A53")

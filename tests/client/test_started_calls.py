@@ -6,11 +6,11 @@ import gc
 import pytest
 from fakes import SILENCE, FakeServer, text
 from loop_polling import until
+from requesting_server import FORM, STATELESS, Asking, Hanging
 
 import mcpwire
 
 BOUND_S = 30.0
-STATELESS = "2026-07-28"
 
 
 async def test_a_started_call_can_be_awaited_repeatedly():
@@ -116,31 +116,11 @@ async def test_a_cancelled_wait_does_not_cancel_a_started_call():
 
 
 async def test_a_call_cancelled_in_its_handler_sends_no_retry():
-    handler_called = asyncio.Event()
-
-    async def hang(_):
-        handler_called.set()
-        await asyncio.Event().wait()
-
-    question = {
-        "method": "elicitation/create",
-        "params": {
-            "message": "?",
-            "requestedSchema": {"type": "object", "properties": {}},
-        },
-    }
-    server = FakeServer(
-        {
-            "tools/call": lambda *_: {
-                "resultType": "input_required",
-                "inputRequests": {"q": question},
-            }
-        },
-        version=STATELESS,
-    )
-    async with mcpwire.Client(server, elicitation=hang) as client:
+    handler = Hanging()
+    server = Asking("elicitation/create", FORM, STATELESS)
+    async with mcpwire.Client(server, elicitation=handler) as client:
         call = await client.start_call("x")
-        await handler_called.wait()
+        await handler.running.wait()
         call.cancel()
         with pytest.raises(mcpwire.CallCancelled):
             await call

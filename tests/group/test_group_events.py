@@ -7,10 +7,10 @@ import logging
 import pytest
 from group_servers import BOUND_S, STATELESS, ScriptedServer, grouped
 from loop_polling import until
+from requesting_server import SAMPLE, Asking, model
 
 import mcpwire
-from mcpwire import types
-from mcpwire.group import GroupEvent
+from mcpwire.group import GroupEvent, Member
 
 LOG = "notifications/message"
 PROGRESS = "notifications/progress"
@@ -279,34 +279,15 @@ async def test_long_log_message_is_truncated_and_invalid_ones_are_harmless(caplo
 # Requests of servers...
 
 
-def model(reply):
-    def answer(_):
-        content = types.TextContent(reply)
-        return types.CreateMessageResult(role="assistant", content=content, model="m")
-
-    return answer
-
-
-def asking_server(method="sampling/createMessage", params=None, **options):
-    from requesting_server import SAMPLE, Asking
-
-    return Asking(method, SAMPLE if params is None else params, **options)
-
-
-async def response_of(group, name, server):
-    await group.call_tool(name, "x")
-    return server.answered
-
-
 @pytest.mark.system("A17", "A50", "A53")
 @pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
 async def test_handlers_can_be_set_per_server_at_any_time(version):
-    a, b, late = (asking_server(version=version) for _ in range(3))
+    a, b, late = (Asking("sampling/createMessage", SAMPLE, version) for _ in range(3))
     async with grouped({"a": a, "b": b}, sampling=model("all")) as group:
 
         async def reply_of(name, server):
-            answer = await response_of(group, name, server)
-            return answer["result"]["content"]["text"]
+            await group.call_tool(name, "x")
+            return server.answered["result"]["content"]["text"]
 
         assert (await reply_of("a", a), await reply_of("b", b)) == ("all", "all")
         group.set_handlers("a", sampling=model("own"))
@@ -323,8 +304,6 @@ async def test_handlers_can_be_set_per_server_at_any_time(version):
 
 @pytest.mark.system("A50", "A51", "A54", "L-A7")
 async def test_capability_is_declared_only_with_a_handler():
-    from mcpwire.group import Member
-
     servers = {
         "none": ScriptedServer(),
         "roots": ScriptedServer(),

@@ -7,6 +7,7 @@ HTTP+SSE, at each revision of that transport, with both engines and in both shel
 import asyncio
 
 import pytest
+from requesting_server import model
 
 import mcpwire
 from mcpwire import types
@@ -69,13 +70,7 @@ async def test_progress_and_logs_arrive_while_a_call_runs(client_of, combo):
 
 
 async def test_server_requests_are_answered_by_the_handlers(client_of, combo):
-    def sample(_):
-        content = types.TextContent("An old silent pond")
-        return types.CreateMessageResult(
-            role="assistant", content=content, model="a poet"
-        )
-
-    options = {"sampling": sample}
+    options = {"sampling": model("An old silent pond")}
     if combo.revision >= "2025-06-18":
         options["elicitation"] = lambda _: {"drink": "tea", "cups": 2}
     async with client_of(**options) as client:

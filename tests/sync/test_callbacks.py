@@ -13,13 +13,12 @@ import threading
 import pytest
 from fakes import FakeServer
 from mcp_server import scripted_mcp
-from requesting_server import SAMPLE, Asking
+from requesting_server import SAMPLE, Asking, model, sampled
 from scripted import ECHO_LOOP, scripted
 from waiting import BOUND_S, until
 
 import mcpwire
 import mcpwire.sync
-from mcpwire.types import CreateMessageResult, TextContent
 
 CALLER = contextvars.ContextVar("WHO", default="nobody")
 
@@ -62,11 +61,6 @@ while True:
 def tools():
     """Return a server whose tools notify, report progress and ask."""
     return scripted(TOOLS)
-
-
-def message_result(answer_text):
-    """Return the result of a sampling request."""
-    return CreateMessageResult("assistant", TextContent(answer_text), "mine")
 
 
 def call_ask(client, count=1, **options):
@@ -348,7 +342,7 @@ def test_a_handler_runs_in_another_thread_during_its_call(background):
 
     def sample(params):
         threads.append(threading.current_thread())
-        return message_result("well")
+        return sampled("well")
 
     with mcpwire.sync.Client(tools(), sampling=sample, background=background) as client:
         assert '"text": "well"' in call_ask(client)
@@ -361,10 +355,10 @@ def test_a_handler_runs_in_another_thread_during_its_call(background):
 def test_plain_and_async_handlers_answer_in_both_eras(version, is_async):
     async def later(_):
         await asyncio.sleep(0)  # one loop iteration
-        return message_result("later")
+        return sampled("later")
 
     server = Asking("sampling/createMessage", SAMPLE, version)
-    handler = later if is_async else lambda _: message_result("now")
+    handler = later if is_async else model("now")
     with mcpwire.sync.Client(server, sampling=handler) as client:
         assert client.call_tool("x").text == "done"
     answer_text = server.answered["result"]["content"]["text"]
@@ -379,7 +373,7 @@ def test_a_handler_and_other_threads_may_call_the_client(threads):
     def sample(params):
         handler_called.set()
         assert free.wait(BOUND_S)
-        return message_result(client.call_tool("count").text)
+        return sampled(client.call_tool("count").text)
 
     with mcpwire.sync.Client(tools(), sampling=sample) as client:
         call = threads.submit(call_ask, client)
@@ -397,7 +391,7 @@ def test_a_handler_may_call_its_own_client_over_http(era, over):
 
     def sample(_):
         texts.append(client.call_tool("echo", {"text": "in"}).text)
-        return message_result("well")
+        return sampled("well")
 
     with (
         scripted_mcp(era, replies="sse") as server,
@@ -421,7 +415,7 @@ def test_a_base_exception_of_a_handler_does_not_end_the_loop(raised):
 def test_a_handler_may_close_its_own_client():
     def sample(params):
         client.close()
-        return message_result("x")
+        return sampled("x")
 
     client = mcpwire.sync.Client(tools(), sampling=sample)
     client.connect()
@@ -437,7 +431,7 @@ def test_closing_does_not_wait_for_a_handler(threads):
     def sample(params):
         handler_called.set()
         free.wait(BOUND_S)
-        return message_result("x")
+        return sampled("x")
 
     client = mcpwire.sync.Client(tools(), sampling=sample)
     client.connect()

@@ -9,7 +9,7 @@ import pytest
 from able_servers import TOOL, hang_up, server
 from echoing import command
 from fakes import SILENCE, FakeServer, text
-from requesting_server import SAMPLE, Asking
+from requesting_server import SAMPLE, Asking, model, sampled
 from scripted import ECHO_LOOP, scripted
 from waiting import BOUND_S, until
 
@@ -25,7 +25,7 @@ from mcpwire.group import Member, NotConnected
 from mcpwire.group.backoff import Backoff
 from mcpwire.sync import Client, Group
 from mcpwire.tools.lock import ToolLock
-from mcpwire.types import CreateMessageResult, PromptReference, TextContent
+from mcpwire.types import PromptReference
 
 MISSING = "/there/is/no/such/program"
 
@@ -289,14 +289,11 @@ def log(level, data):
 
 
 def test_handlers_of_a_group_can_be_replaced():
-    def answer(answer_text):
-        return lambda _: CreateMessageResult("assistant", TextContent(answer_text), "m")
-
     one, two = (Asking("sampling/createMessage", SAMPLE) for _ in range(2))
-    members = {"a": one, "b": Member(two, sampling=answer("own"))}
-    with Group(members, sampling=answer("all")) as group:
+    members = {"a": one, "b": Member(two, sampling=model("own"))}
+    with Group(members, sampling=model("all")) as group:
         answers = []
-        for change in (None, answer("new")):
+        for change in (None, model("new")):
             if change is not None:
                 group.set_handlers("a", sampling=change)
             group.call_tool("a", "x")
@@ -438,7 +435,7 @@ def test_a_group_call_on_its_own_loop_is_refused():
         with pytest.raises(LocalProtocolError, match="can close the"):
             group.ping("a")
         refused.append(1)
-        return CreateMessageResult("assistant", TextContent("x"), "m")
+        return sampled("x")
 
     one = Asking("sampling/createMessage", SAMPLE)
     with Group({"a": one}, sampling=sampling) as group:
