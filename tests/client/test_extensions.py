@@ -1,13 +1,10 @@
 """Extensions are declared only if the client was constructed with them."""
 
-import asyncio
-
 import pytest
 from fakes import FakeServer, text
 
 import mcpwire
 
-BOUND_S = 30.0
 NAME = "com.example/paint"
 DECLARED = "io.modelcontextprotocol/clientCapabilities"
 
@@ -21,7 +18,7 @@ async def declared(**options):
         return {"resultType": "complete", **text("ok")}
 
     server = FakeServer({"tools/call": call}, version="2026-07-28")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **options) as client:
+    async with mcpwire.Client(server, **options) as client:
         await client.call_tool("x")
     return seen[0]
 

@@ -15,7 +15,7 @@ BOUND_S = 30.0
 
 async def answer_of(server, **features):
     """Call a tool; return the answer that the server received."""
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **features) as client:
+    async with mcpwire.Client(server, **features) as client:
         result = await client.call_tool("x")
     assert result.text == "done"
     return server.answered
@@ -185,10 +185,7 @@ async def test_a_busy_handler_pauses_the_timeout_of_its_call(version):
         return {"name": "Ada"}
 
     server = Asking("elicitation/create", FORM, version)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, elicitation=slowly) as client,
-    ):
+    async with mcpwire.Client(server, elicitation=slowly) as client:
         result = await client.call_tool("x", timeout=0.1)
     assert result.text == "done"
 
@@ -201,10 +198,7 @@ async def test_a_call_made_by_a_handler_keeps_its_own_timeout():
 
     server = Asking("sampling/createMessage", SAMPLE)
     server.methods["tools/list"] = lambda *_: SILENCE
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, sampling=sample) as client,
-    ):
+    async with mcpwire.Client(server, sampling=sample) as client:
         assert (await client.call_tool("x", timeout=BOUND_S)).text == "done"
     assert server.answered["error"]["code"] == -32603
 

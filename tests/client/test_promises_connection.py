@@ -81,7 +81,7 @@ async def test_noise_before_the_handshake_is_logged(caplog):
 @on_a_clock_by_hand
 async def test_a_request_timeout_quotes_the_noise():
     target = scripted("handshake()\nrecv(); raw(b'oops, no JSON\\n'); recv(); recv()")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         call = asyncio.create_task(client.call_tool("x", timeout=1))
         await until(lambda: client.stats.noise)
         await asyncio.get_running_loop().advance(2)

@@ -15,7 +15,6 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 from mcpwire.protocol import retry
 
-BOUND_S = 20.0
 STATELESS = "2026-07-28"
 ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
 URI = "file:///a"
@@ -292,10 +291,7 @@ async def test_reopening_is_tried_up_to_the_configured_attempts():
 async def test_after_all_attempts_it_pauses_and_then_retries():
     server = Failing()
     recovery = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.2, attempts=1)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, recovery=recovery) as client,
-    ):
+    async with mcpwire.Client(server, recovery=recovery) as client:
         await client.call_tool("x")
         server.failures = 1
         server.die()
@@ -497,15 +493,14 @@ async def test_an_abandoned_server_does_not_delay_the_next_one():
         "signal.pause()"
     )
     limits = mcpwire.Limits(close_grace=1000, terminate_grace=1000)
-    async with asyncio.timeout(BOUND_S):
-        client = mcpwire.Client(target, keepalive=1, limits=limits, recovery=AT_ONCE)
-        await client.connect()
-        for _ in range(2):
-            assert (await client.call_tool("x")).text == "once"
-            await asyncio.get_running_loop().advance(5)
-            await lost(client)
-        assert client.stats.connections == 2
-        await client.aclose()
+    client = mcpwire.Client(target, keepalive=1, limits=limits, recovery=AT_ONCE)
+    await client.connect()
+    for _ in range(2):
+        assert (await client.call_tool("x")).text == "once"
+        await asyncio.get_running_loop().advance(5)
+        await lost(client)
+    assert client.stats.connections == 2
+    await client.aclose()
 
 
 @on_a_clock_by_hand
@@ -518,16 +513,13 @@ async def test_a_keepalive_detects_a_silent_server():
     received = []
     limits = mcpwire.Limits(close_grace=0.1)
     recovery = mcpwire.Recovery(restart=False)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(
-            target,
-            keepalive=1,
-            limits=limits,
-            recovery=recovery,
-            on_notification=received.append,
-        ) as client,
-    ):
+    async with mcpwire.Client(
+        target,
+        keepalive=1,
+        limits=limits,
+        recovery=recovery,
+        on_notification=received.append,
+    ) as client:
         loop = asyncio.get_running_loop()
         await loop.advance(1.5)
         await until(lambda: received)  # the first ping, which is answered
@@ -546,10 +538,7 @@ async def test_a_keepalive_detects_a_silent_server():
 @on_a_virtual_clock
 async def test_a_keepalive_pings_sessions_only(version, pings):
     server = MortalServer(version)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, keepalive=0.01) as client,
-    ):
+    async with mcpwire.Client(server, keepalive=0.01) as client:
         if version != STATELESS:
             await until(
                 lambda: [m.get("method") for m in server.received].count("ping") > 2,

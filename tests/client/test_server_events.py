@@ -10,7 +10,6 @@ from loop_polling import until
 
 import mcpwire
 
-BOUND_S = 30.0
 STATELESS = "2026-07-28"
 ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
 URI = "file:///a"
@@ -146,7 +145,7 @@ async def test_an_error_of_listen_is_raised_by_subscribe():
 async def test_an_unacknowledged_subscription_is_cancelled():
     server = SubscriptionServer(STATELESS)
     server.methods["subscriptions/listen"] = lambda *_: SILENCE
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.RequestTimeout, match="not acknowledged"):
             await client.subscribe(URI, timeout=0.05)
         await client.discover()
@@ -160,7 +159,7 @@ async def test_an_unacknowledged_subscription_is_cancelled():
 async def test_closing_ends_an_unacknowledged_subscription(is_sent):
     server = SubscriptionServer(STATELESS)
     server.methods["subscriptions/listen"] = lambda *_: SILENCE
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         subscribing = asyncio.create_task(client.subscribe(URI, timeout=None))
         if is_sent:
             await until(lambda: server.requests("subscriptions/listen"))

@@ -17,7 +17,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
 
 from hosting import hosted
 
-BOUND_S = 30.0
 COMPLETE = {"resultType": "complete"}
 KEPT = {**COMPLETE, "ttlMs": 0, "cacheScope": "private"}
 
@@ -99,10 +98,7 @@ def client(request):
             target = server
             if request.param == "http":
                 target = stack.enter_context(hosted(server)).url
-            async with (
-                asyncio.timeout(BOUND_S),
-                mcpwire.Client(target, extensions=extensions, **options) as made,
-            ):
+            async with mcpwire.Client(target, extensions=extensions, **options) as made:
                 yield made
 
     return connected

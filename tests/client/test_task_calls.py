@@ -28,7 +28,6 @@ from task_server import (
     task_state,
 )
 
-BOUND_S = 30.0
 WORKING = task_state("working")
 SLOW = task_state("working", pollIntervalMs=3_600_000)
 CALL = ["tools/call"]
@@ -263,7 +262,7 @@ async def test_a_busy_handler_pauses_the_timeout_of_the_call():
         return {"name": "Ada"}
 
     server = TaskServer(needs(a=FORM), DONE)
-    async with asyncio.timeout(BOUND_S), client(server, elicitation=think) as c:
+    async with client(server, elicitation=think) as c:
         assert (await c.call_tool("train", timeout=0.25)).text == "done"
 
 
@@ -275,7 +274,7 @@ async def test_a_busy_handler_pauses_the_timeout_of_the_call():
 async def test_cancelling_a_call_cancels_its_task_without_waiting():
     server = TaskServer(SLOW, created=SLOW)
     server.methods["tasks/cancel"] = lambda *_: SILENCE
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         call = asyncio.ensure_future(c.call_tool("train", timeout=None))
         await until(lambda: server.params_of("tools/call"))
         await asyncio.sleep(0.02)  # it has its response, and waits for its first poll
@@ -308,7 +307,7 @@ async def test_cancelling_during_a_poll_cancels_poll_and_task():
 @on_a_virtual_clock
 async def test_a_timed_out_call_cancels_its_task(shown):
     server = TaskServer(shown, created=SLOW if shown is SLOW else None)
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.RequestTimeout):
             await c.call_tool("train", timeout=0.05)
         await until(lambda: server.params_of("tasks/cancel"))
@@ -352,7 +351,7 @@ async def test_cancelling_a_started_call_cancels_its_task(shown):
 async def test_no_task_cancel_is_sent_on_a_lost_connection():
     server = TaskServer(SLOW, created=SLOW)
     recovery = mcpwire.Recovery(restart=False)
-    async with asyncio.timeout(BOUND_S), client(server, recovery=recovery) as c:
+    async with client(server, recovery=recovery) as c:
         call = asyncio.ensure_future(c.call_tool("train"))
         await until(lambda: server.params_of("tools/call"))
         await asyncio.sleep(0.02)  # it has its response, and waits for its first poll
@@ -369,7 +368,7 @@ async def test_no_task_cancel_is_sent_on_a_lost_connection():
 async def test_the_response_to_tasks_cancel_is_ignored(answer):
     server = TaskServer(SLOW, created=SLOW)
     server.methods["tasks/cancel"] = lambda *_: answer
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.RequestTimeout):
             await c.call_tool("train", timeout=0.05)
         await until(lambda: server.params_of("tasks/cancel"))
@@ -380,7 +379,7 @@ async def test_the_response_to_tasks_cancel_is_ignored(answer):
 @on_a_virtual_clock
 async def test_closing_does_not_cancel_the_task():
     server = TaskServer(SLOW, created=SLOW)
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         call = asyncio.ensure_future(c.call_tool("train"))
         await until(lambda: server.params_of("tools/call"))
         await asyncio.sleep(0.02)  # it has its response, and waits for its first poll

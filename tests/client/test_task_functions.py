@@ -19,7 +19,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from task_server import DONE, FORM, TaskServer, client, needs
 
-BOUND_S = 30.0
 NEW, OLD = "2026-07-28", "2025-11-25"
 ID = "t-1"
 
@@ -68,16 +67,15 @@ async def connected(place, version, **options):
     """Yield a server and a client of it, in memory or over HTTP."""
     demo = Demo()
     options = {"extensions": [TASKS], "mode": version, **options}
-    async with asyncio.timeout(BOUND_S):
-        if place == "memory":
-            async with mcpwire.Client(demo.server, **options) as c:
-                yield demo, c
-            return
-        transport = AsgiTransport(demo.server.asgi())
-        async with httpx.AsyncClient(transport=transport) as http_client:
-            target = mcpwire.Http("http://localhost/mcp", http_client=http_client)
-            async with mcpwire.Client(target, **options) as c:
-                yield demo, c
+    if place == "memory":
+        async with mcpwire.Client(demo.server, **options) as c:
+            yield demo, c
+        return
+    transport = AsgiTransport(demo.server.asgi())
+    async with httpx.AsyncClient(transport=transport) as http_client:
+        target = mcpwire.Http("http://localhost/mcp", http_client=http_client)
+        async with mcpwire.Client(target, **options) as c:
+            yield demo, c
 
 
 everywhere = pytest.mark.parametrize("place", ["memory", "http"])

@@ -8,7 +8,6 @@ from fakes import SILENCE, FakeServer, text
 
 import mcpwire
 
-BOUND_S = 30.0
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 
 
@@ -24,7 +23,7 @@ def client(server, **options):
 @on_a_virtual_clock
 async def test_a_call_has_the_clients_timeout_its_own_or_none():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
-    async with asyncio.timeout(BOUND_S), client(server, timeout=0.05) as c:
+    async with client(server, timeout=0.05) as c:
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await c.call_tool("x")
         assert caught.value.timeout == 0.05
@@ -57,7 +56,7 @@ async def test_one_timeout_spans_all_pages_of_a_list():
         return {"tools": [], "nextCursor": str(number)} if number < 5 else SILENCE
 
     server = FakeServer({"tools/list": page})
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await c.list_tools(timeout=0.1)
     assert caught.value.timeout == 0.1
@@ -113,7 +112,7 @@ async def test_a_hanging_progress_callback_does_not_delay_the_result(timeout):
     async def hang(*_):
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(BOUND_S), client(FakeServer({"tools/call": slow})) as c:
+    async with client(FakeServer({"tools/call": slow})) as c:
         result = await c.call_tool("x", on_progress=hang, timeout=timeout)
     assert result.text == "done"
 
@@ -158,13 +157,13 @@ async def test_progress_extends_a_call_up_to_max_timeout():
     steps = []
     server = FakeServer({"tools/call": endless})
     options = {"timeout": 0.4, "reset_timeout_on_progress": True, "max_timeout": 0.8}
-    async with asyncio.timeout(BOUND_S), client(server, **options) as c:
+    async with client(server, **options) as c:
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await c.call_tool("x", on_progress=lambda *args: steps.append(args))
         assert caught.value.timeout == 0.8
         assert caught.value.elapsed >= 0.8
     assert len(steps) > 5
-    async with asyncio.timeout(BOUND_S), client(server, timeout=0.1) as c:
+    async with client(server, timeout=0.1) as c:
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await c.call_tool("x", on_progress=lambda *_: None)
         assert caught.value.timeout == 0.1

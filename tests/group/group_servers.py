@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager
 from typing import Any
 
 from fakes import FakeServer, text
 
 from mcpwire.errors import ConnectError
-from mcpwire.group import Group
 
 STATELESS = "2026-07-28"
 CAPABILITIES = {
@@ -85,10 +82,3 @@ class Unreachable:
     def open_in_memory(self, *_: Any) -> Any:
         self.tries += 1
         raise self.error or ConnectError("nobody is there", target="x")
-
-
-@asynccontextmanager
-async def grouped(servers: dict[str, Any] | None = None, **options: Any):
-    """Yield an entered group of these servers, within the time limit of a test."""
-    async with asyncio.timeout(BOUND_S), Group(servers, **options) as group:
-        yield group

@@ -5,12 +5,12 @@ import logging
 
 import pytest
 from fakes import FakeServer, text
-from group_servers import BOUND_S, CAPABILITIES, ScriptedServer, Unreachable, grouped
+from group_servers import BOUND_S, CAPABILITIES, ScriptedServer, Unreachable
 from loop_polling import until
 
 import mcpwire
 from mcpwire import types
-from mcpwire.group import Member
+from mcpwire.group import Group, Member
 
 URI = "file:///a"
 PROMPT = {"type": "ref/prompt", "name": "p"}
@@ -60,7 +60,7 @@ VERBS = {
 async def test_each_operation_reaches_only_the_named_server(verb, caplog):
     args, is_right = VERBS[verb]
     here, elsewhere = FullServer(), FullServer()
-    async with grouped({"here": here, "elsewhere": elsewhere}) as group:
+    async with Group({"here": here, "elsewhere": elsewhere}) as group:
         before = len(elsewhere.received)
         assert is_right(await getattr(group, verb)("here", *args))
         assert is_right(await getattr(group["here"], verb)(*_typed(args)))
@@ -80,7 +80,7 @@ def _typed(args):
 @pytest.mark.system("A26")
 async def test_unsubscribe_reaches_the_named_server():
     server = FullServer()
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         await group.subscribe("a", URI)
         await group.unsubscribe("a", URI)
     assert server.requests("resources/unsubscribe") == [{"uri": URI}]
@@ -90,7 +90,7 @@ async def test_unsubscribe_reaches_the_named_server():
 @pytest.mark.parametrize("verb", ["call_tool", "get_prompt"])
 @pytest.mark.parametrize("wrong", [[1], "x", 3, True, [["a", 1]]])
 async def test_invalid_arguments_are_refused_before_the_server_lookup(verb, wrong):
-    async with grouped() as group:
+    async with Group() as group:
         kind = type(wrong).__name__
         with pytest.raises(mcpwire.LocalProtocolError, match=f"object, got {kind}"):
             await getattr(group, verb)("nowhere", "x", wrong)
@@ -111,7 +111,7 @@ async def test_invalid_arguments_are_refused_before_the_server_lookup(verb, wron
     ],
 )
 async def test_invalid_reference_is_refused_before_the_server_lookup(ref):
-    async with grouped() as group:
+    async with Group() as group:
         with pytest.raises(mcpwire.LocalProtocolError, match="ref"):
             await group.complete("nowhere", ref, "a")
 
@@ -119,7 +119,7 @@ async def test_invalid_reference_is_refused_before_the_server_lookup(ref):
 @pytest.mark.system("A28")
 async def test_both_kinds_of_reference_are_completed():
     server = FullServer()
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         refs = [PROMPT, {"type": "ref/resource", "uri": "file:///{x}"}]
         for ref in (*refs, types.PromptReference(name="p")):
             await group.complete("a", ref, "a", "v", context={"b": "c"})
@@ -132,7 +132,7 @@ async def test_both_kinds_of_reference_are_completed():
 async def test_tool_error_is_a_result_and_raises_only_with_check(caplog):
     failed = {**text("no"), "isError": True, "structuredContent": {"why": 1}}
     server = ScriptedServer(**{"tools/call": lambda *_: failed})
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         result = await group.call_tool("a", "x")
         assert (result.is_error, result.text) == (True, "no")
         assert result.structured_content == {"why": 1}
@@ -145,7 +145,7 @@ async def test_tool_error_is_a_result_and_raises_only_with_check(caplog):
 async def test_server_info_is_returned_without_a_request():
     server = FullServer()
     server.members["instructions"] = "be kind"
-    async with grouped({"a": server, "b": ScriptedServer()}) as group:
+    async with Group({"a": server, "b": ScriptedServer()}) as group:
         before = len(server.received)
         info = group.server_info("a")
         assert info["serverInfo"] == {"name": "fake", "version": "1"}
@@ -158,7 +158,7 @@ async def test_server_info_is_returned_without_a_request():
         assert group.instructions() == {"a": "be kind"}
         with pytest.raises(mcpwire.UnknownServer):
             group.server_info("nowhere")
-    async with grouped({"a": server}, start="lazy") as group:
+    async with Group({"a": server}, start="lazy") as group:
         with pytest.raises(mcpwire.UnknownServer, match="not connected"):
             group.server_info("a")
 
@@ -166,7 +166,7 @@ async def test_server_info_is_returned_without_a_request():
 @pytest.mark.system("A05", "A06")
 async def test_calls_to_one_and_to_several_servers_run_concurrently():
     a, b = ScriptedServer("A", "tools/call"), ScriptedServer("B", "tools/call")
-    async with grouped({"a": a, "b": b}) as group:
+    async with Group({"a": a, "b": b}) as group:
         calls = [
             asyncio.ensure_future(group.call_tool(name, "x"))
             for name in ("a", "a", "b")
@@ -186,7 +186,7 @@ async def test_call_timeout_comes_from_the_group_the_member_or_the_call():
         "group": ScriptedServer("", "tools/call"),
         "own": Member(ScriptedServer("", "tools/call"), timeout=0.03),
     }
-    async with grouped(servers, timeout=0.02) as group:
+    async with Group(servers, timeout=0.02) as group:
         cases = [
             ("group", {}, 0.02),
             ("own", {}, 0.03),
@@ -212,7 +212,7 @@ def cancelled(server):
 @pytest.mark.system("A31", "L-A1")
 async def test_cancel_by_request_id_cancels_only_that_call(caplog):
     server = ScriptedServer("", "tools/call")
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         call = await group["a"].start_call("x")
         for id in (None, 999, "7"):
             group.cancel("a", id)
@@ -233,7 +233,7 @@ async def test_cancel_by_request_id_cancels_only_that_call(caplog):
 async def test_roots_changed_reaches_one_or_all_and_failures_are_logged(caplog):
     a, b, deaf = ScriptedServer(), ScriptedServer(), ScriptedServer()
     members = {"a": a, "b": b}
-    async with grouped(members, roots=[]) as group:
+    async with Group(members, roots=[]) as group:
         await group.connect("deaf", deaf, roots=None)
         group.notify_roots_changed()
         group.notify_roots_changed("a")
@@ -256,7 +256,7 @@ async def test_server_error_text_cannot_add_log_lines(caplog):
     evil = mcpwire.RPCError("no\nCRITICAL all is lost\x1b[2J", code=-32000)
     failing = ("tools/call", "tools/list")
     server = ScriptedServer(**{method: lambda *_: evil for method in failing})
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         with pytest.raises(mcpwire.RPCError):
             await group.call_tool("a", "x")
         assert list((await group.tools()).problems) == ["a"]
@@ -278,7 +278,7 @@ async def test_each_failure_is_logged_once_with_its_fields(caplog):
         **{"resources/read": lambda *_: mcpwire.RPCError("gone", code=-32002)},
     )
     url = "https://user:pw@example.com/a?key=s3cret#frag"
-    async with grouped({"a": server, "b": Unreachable()}, on_error="skip") as group:
+    async with Group({"a": server, "b": Unreachable()}, on_error="skip") as group:
         with pytest.raises(mcpwire.RequestTimeout):
             await group.call_tool("a", "slow", {"password": "hunter2"}, timeout=0.01)
         with pytest.raises(mcpwire.RPCError):
@@ -311,7 +311,7 @@ async def test_each_call_and_its_result_are_logged_at_debug_level(caplog):
         "b": ScriptedServer(**{"tools/call": lambda *_: failed}),
     }
     with caplog.at_level(logging.DEBUG, "mcpwire"):
-        async with grouped(servers) as group:
+        async with Group(servers) as group:
             await group.call_tool("a", "x", {"password": "hunter2"})
             await group.call_tool("b", "y")
     logged = [
@@ -333,7 +333,7 @@ async def test_each_call_and_its_result_are_logged_at_debug_level(caplog):
 
 async def test_tools_of_all_servers_are_one_set_that_follows_changes():
     a, b, bare = ScriptedServer("A"), ScriptedServer("B"), FakeServer(capabilities={})
-    async with grouped({"a": a, "bare": bare}, deny="a/y") as group:
+    async with Group({"a": a, "bare": bare}, deny="a/y") as group:
         tools = await group.tools(confirm="never*")
         assert set(tools.names) == {"mcp__a__x"}
         assert (await tools.call("mcp__a__x")).text == "A"
@@ -354,7 +354,7 @@ async def test_call_fails_if_its_server_is_disconnected_meanwhile():
             return await super().call_tool(*args, **options)
 
     make = lambda _, target, **options: Client(target, **options)  # noqa: E731 - short
-    async with grouped({"a": ScriptedServer()}, make_client=make) as group:
+    async with Group({"a": ScriptedServer()}, make_client=make) as group:
         with pytest.raises(mcpwire.ConnectionClosed, match="'a' was disconn") as caught:
             await group.call_tool("a", "x")
         assert caught.value.sent is False

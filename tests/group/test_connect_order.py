@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 from eager import eager
-from group_servers import ScriptedServer, grouped
+from group_servers import ScriptedServer
 from loop_polling import until
 
 import mcpwire
+from mcpwire.group import Group
 
 
 def connection_counts(*servers):
@@ -18,7 +19,7 @@ def connection_counts(*servers):
 async def test_concurrency_limits_connects_while_listing_tools():
     servers = {name: ScriptedServer("", "server/discover") for name in "abcd"}
     a, b, c, d = servers.values()
-    async with grouped(servers, concurrency=2, start="lazy") as group:
+    async with Group(servers, concurrency=2, start="lazy") as group:
         listing = asyncio.ensure_future(group.tools())
         await until(lambda: a.waiting and b.waiting)
         # A call to one server does not wait for the others.
@@ -39,7 +40,7 @@ async def test_new_target_replaces_one_that_is_not_connected(state):
     first, second = ScriptedServer("first"), ScriptedServer("second")
     options = {"idle": {"start": "lazy"}, "lost": {}, "failed": {"on_error": "skip"}}
     first.broken = 2 if state == "failed" else 0
-    async with grouped({"a": first}, **options[state]) as group:
+    async with Group({"a": first}, **options[state]) as group:
         if state == "lost":
             first.die()
             await until(lambda: group.status()["a"].state == "lost")
@@ -60,9 +61,7 @@ async def test_eager_connect_task_leaves_no_pending_connect():
 
     make = lambda _, target, **options: Client(target, **options)  # noqa: E731 - short
     loop = asyncio.get_running_loop()
-    async with grouped(
-        {"a": ScriptedServer()}, start="lazy", make_client=make
-    ) as group:
+    async with Group({"a": ScriptedServer()}, start="lazy", make_client=make) as group:
         loop.set_task_factory(getattr(asyncio, "eager_task_factory", eager))
         try:
             await group.client_of("a").connect()

@@ -6,7 +6,7 @@ from math import nan
 
 import pytest
 from clocks import on_a_virtual_clock
-from group_servers import ScriptedServer, Unreachable, grouped
+from group_servers import ScriptedServer, Unreachable
 from loop_polling import until
 
 import mcpwire
@@ -141,7 +141,7 @@ def test_package_names_are_imported_lazily():
 @pytest.mark.system("V10")
 async def test_on_error_skip_leaves_a_failed_server_out_and_reports_it():
     servers = {"a": ScriptedServer(), "broken": Unreachable(), "c": ScriptedServer()}
-    async with grouped(servers, on_error="skip") as group:
+    async with Group(servers, on_error="skip") as group:
         assert (list(group), len(group)) == (["a", "c"], 2)
         report = group.report
         assert report.ok == ("a", "c")
@@ -191,7 +191,7 @@ async def test_async_on_error_function_skips_or_raises():
         if name == "fatal":
             raise LookupError(name)
 
-    async with grouped(
+    async with Group(
         {"x": Unreachable(), "a": ScriptedServer()}, on_error=decide
     ) as group:
         assert list(group) == ["a"]
@@ -204,7 +204,7 @@ async def test_async_on_error_function_skips_or_raises():
 async def test_on_error_can_be_a_plain_function():
     seen = []
     skip = lambda name, error: seen.append(name)  # noqa: E731 - what users write
-    async with grouped({"x": Unreachable()}, on_error=skip):
+    async with Group({"x": Unreachable()}, on_error=skip):
         assert seen == ["x"]
 
 
@@ -234,7 +234,7 @@ async def test_concurrency_limits_simultaneous_connects():
 
 async def test_connect_all_skips_connected_and_disabled_servers():
     a, off = ScriptedServer(), ScriptedServer()
-    async with grouped({"a": a, "off": Member(off, enabled=False)}) as group:
+    async with Group({"a": a, "off": Member(off, enabled=False)}) as group:
         report = await group.connect_all()
         assert (report.ok, bool(report)) == ((), True)
         assert connection_counts(a, off) == [1, 0]
@@ -246,7 +246,7 @@ async def test_connect_all_skips_connected_and_disabled_servers():
 async def test_connect_all_retries_failed_servers():
     server = ScriptedServer()
     server.broken = 2  # both connections that the first handshake opens
-    async with grouped({"a": server}, on_error="skip") as group:
+    async with Group({"a": server}, on_error="skip") as group:
         while not await group.connect_all():
             assert list(group.problems) == ["a"]
         assert group.problems == {}
@@ -255,7 +255,7 @@ async def test_connect_all_retries_failed_servers():
 
 async def test_auth_required_failure_sets_the_state_needs_auth():
     servers = {"a": Unreachable(AuthRequired("log in first"))}
-    async with grouped(servers, on_error="skip") as group:
+    async with Group(servers, on_error="skip") as group:
         status = group.status()["a"]
         assert status.state == "needs_auth"
         assert isinstance(status.error, AuthRequired)
@@ -267,9 +267,7 @@ async def test_connect_failure_is_logged_with_fields_and_without_secrets(caplog)
     with caplog.at_level(logging.WARNING, "mcpwire"):
         with pytest.raises(ValueError, match="user name"):
             Group({"a": url})
-        async with grouped(
-            {"a": "http://127.0.0.1:1/mcp?token=s3cret"}, on_error="skip"
-        ):
+        async with Group({"a": "http://127.0.0.1:1/mcp?token=s3cret"}, on_error="skip"):
             pass
     records = [each for each in caplog.records if getattr(each, "server", None) == "a"]
     assert [each.levelname for each in records] == ["WARNING"]
@@ -283,7 +281,7 @@ async def test_connect_failure_is_logged_with_fields_and_without_secrets(caplog)
 @pytest.mark.system("A16", "L-A13")
 async def test_connected_name_is_replaced_only_with_replace():
     old, new = ScriptedServer("old"), ScriptedServer("new")
-    async with grouped({"a": old}) as group:
+    async with Group({"a": old}) as group:
         with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
             await group.connect("a", new)
         with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
@@ -302,7 +300,7 @@ async def test_connected_name_is_replaced_only_with_replace():
 @pytest.mark.system("A16")
 async def test_name_can_be_connected_again_after_any_outcome():
     server = ScriptedServer()
-    async with grouped() as group:
+    async with Group() as group:
         with pytest.raises(mcpwire.ConnectError):
             await group.connect("a", Unreachable())
         await group.connect("a", server)
@@ -319,7 +317,7 @@ async def test_name_can_be_connected_again_after_any_outcome():
 
 
 async def test_connecting_an_unknown_name_without_a_target_is_refused():
-    async with grouped({"known": ScriptedServer()}) as group:
+    async with Group({"known": ScriptedServer()}) as group:
         with pytest.raises(mcpwire.UnknownServer, match="known: 'known'") as caught:
             await group.connect("unknown")
         assert caught.value.server == "unknown"
@@ -327,7 +325,7 @@ async def test_connecting_an_unknown_name_without_a_target_is_refused():
 
 async def test_connect_options_are_passed_to_the_client():
     server = ScriptedServer("", "tools/call")
-    async with grouped() as group:
+    async with Group() as group:
         await group.connect("a", server, timeout=0.01)
         with pytest.raises(mcpwire.RequestTimeout):
             await group.call_tool("a", "x")
@@ -459,7 +457,7 @@ async def test_cancelled_connect_all_keeps_servers_that_others_connected():
 @pytest.mark.system("L-A3", "A05")
 async def test_other_operations_do_not_wait_for_a_connecting_server():
     slow = ScriptedServer("", "server/discover", "initialize")
-    async with grouped({"a": ScriptedServer("A")}) as group:
+    async with Group({"a": ScriptedServer("A")}) as group:
         connecting = asyncio.ensure_future(group.connect("slow", slow))
         await until(lambda: slow.waiting)
         assert (await group.call_tool("a", "x")).text == "A"
@@ -474,7 +472,7 @@ async def test_other_operations_do_not_wait_for_a_connecting_server():
 @pytest.mark.system("L-A3")
 async def test_connecting_does_not_wait_for_running_calls():
     busy = ScriptedServer("", "tools/call")
-    async with grouped({"busy": busy}) as group:
+    async with Group({"busy": busy}) as group:
         call = asyncio.ensure_future(group.call_tool("busy", "x"))
         await until(lambda: busy.waiting)
         await group.connect("a", ScriptedServer())
@@ -507,7 +505,7 @@ async def test_call_timeout_includes_connecting():
 
 
 async def test_use_of_a_group_on_another_loop_is_refused():
-    async with grouped({"a": ScriptedServer()}) as group:
+    async with Group({"a": ScriptedServer()}) as group:
 
         async def elsewhere():
             with pytest.raises(mcpwire.LocalProtocolError, match="another event loop"):
@@ -559,7 +557,7 @@ async def test_make_client_creates_the_client_of_each_server():
         return Own(target, **options)
 
     servers = {"a": ScriptedServer(), "b": Member(ScriptedServer(), roots=[])}
-    async with grouped(servers, make_client=make, sampling=str) as group:
+    async with Group(servers, make_client=make, sampling=str) as group:
         assert type(group["a"]) is Own
     assert made["a"]["sampling"] is str
     assert (made["a"]["roots"], made["b"]["roots"]) == (None, [])
@@ -568,7 +566,7 @@ async def test_make_client_creates_the_client_of_each_server():
 @on_a_virtual_clock
 async def test_silent_server_fails_after_the_connect_timeout():
     silent = ScriptedServer("", "server/discover", "initialize")
-    async with grouped(
+    async with Group(
         {"silent": silent, "a": ScriptedServer()}, connect_timeout=0.05, on_error="skip"
     ) as group:
         assert list(group) == ["a"]

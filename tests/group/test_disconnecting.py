@@ -5,7 +5,7 @@ import contextlib
 import os
 
 import pytest
-from group_servers import ScriptedServer, Unreachable, grouped
+from group_servers import ScriptedServer, Unreachable
 from loop_polling import until
 from scripted import scripted
 
@@ -37,7 +37,7 @@ def stubborn(name, target, **options):
 @pytest.mark.system("A33")
 async def test_disconnect_removes_a_server_at_once_and_ignores_unknown_names():
     server = ScriptedServer()
-    async with grouped({"a": server}, make_client=stubborn) as group:
+    async with Group({"a": server}, make_client=stubborn) as group:
         await group.disconnect("nowhere")
         client = group["a"]
         leaving = asyncio.ensure_future(group.disconnect("a"))
@@ -90,7 +90,7 @@ async def test_disconnect_ends_calls_and_connects_with_connection_closed(caplog)
         ScriptedServer("", "tools/call"),
         ScriptedServer("", "server/discover"),
     )
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         call = asyncio.ensure_future(group.call_tool("a", "x"))
         connecting = asyncio.ensure_future(group.connect("slow", slow))
         await until(lambda: server.waiting and slow.waiting)
@@ -105,7 +105,7 @@ async def test_disconnect_ends_calls_and_connects_with_connection_closed(caplog)
 
 async def test_disconnect_takes_precedence_over_connect_all():
     slow = ScriptedServer("", "server/discover")
-    async with grouped({"a": ScriptedServer()}) as group:
+    async with Group({"a": ScriptedServer()}) as group:
         connecting = asyncio.ensure_future(
             group.connect_all({"b": ScriptedServer(), "s": slow})
         )
@@ -119,7 +119,7 @@ async def test_disconnect_takes_precedence_over_connect_all():
 
 async def test_cancelled_disconnect_continues_closing():
     server = ScriptedServer()
-    async with grouped({"a": server}, make_client=stubborn) as group:
+    async with Group({"a": server}, make_client=stubborn) as group:
         client = group["a"]
         leaving = asyncio.ensure_future(group.disconnect("a"))
         await client.closing.wait()
@@ -153,7 +153,7 @@ async def test_disconnect_all_raises_the_first_error_and_logs_all(caplog):
 @pytest.mark.system("V18")
 async def test_leaving_a_group_closes_all_servers_and_later_calls_fail():
     servers = {"a": ScriptedServer(), "b": ScriptedServer()}
-    async with grouped(servers) as group:
+    async with Group(servers) as group:
         pass
     assert all(server.channel.lost for server in servers.values())
     with pytest.raises(mcpwire.UnknownServer, match="'a' is not connected"):
@@ -164,7 +164,7 @@ async def test_leaving_a_group_closes_all_servers_and_later_calls_fail():
 
 async def test_body_error_is_raised_and_closing_error_logged(caplog):
     async def leave(error=None):
-        async with grouped({"a": ScriptedServer()}, make_client=stubborn) as group:
+        async with Group({"a": ScriptedServer()}, make_client=stubborn) as group:
             group["a"].error = OSError("closing")
             group["a"].may_close.set()
             if error is not None:
@@ -188,7 +188,7 @@ async def test_closing_a_group_cancels_connecting_servers():
 
 
 async def test_error_closing_a_replaced_client_is_only_logged(caplog):
-    async with grouped({"a": ScriptedServer()}, make_client=stubborn) as group:
+    async with Group({"a": ScriptedServer()}, make_client=stubborn) as group:
         old = group["a"]
         old.error = TimeoutError("not ours")
         replacing = asyncio.ensure_future(
@@ -212,7 +212,7 @@ async def test_handler_can_disconnect_its_own_server():
         await group.disconnect("a")
 
     server = Asking("sampling/createMessage", SAMPLE)
-    async with grouped({"a": server}, sampling=sampling) as group:
+    async with Group({"a": server}, sampling=sampling) as group:
         with pytest.raises(mcpwire.ConnectionClosed):
             await group.call_tool("a", "x")
         assert left.is_set()
@@ -221,7 +221,7 @@ async def test_handler_can_disconnect_its_own_server():
 
 async def test_server_closed_by_the_user_is_idle_and_can_be_reconnected():
     server = ScriptedServer()
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         await group["a"].aclose()
         assert "a" not in group
         assert group.status()["a"].state == "idle"
@@ -230,7 +230,7 @@ async def test_server_closed_by_the_user_is_idle_and_can_be_reconnected():
 
 
 async def test_failed_server_can_be_disconnected():
-    async with grouped({"a": Unreachable()}, on_error="skip") as group:
+    async with Group({"a": Unreachable()}, on_error="skip") as group:
         await group.disconnect("a")
         assert group.problems == {}
 
@@ -243,7 +243,7 @@ async def test_unresponsive_child_is_terminated_when_the_group_closes():
     )
     servers = {"deaf": deaf, "memory": ScriptedServer("x")}
     limits = mcpwire.Limits(close_grace=0.02, terminate_grace=0.02)
-    async with grouped(servers, limits=limits) as group:
+    async with Group(servers, limits=limits) as group:
         hanging = asyncio.ensure_future(group.call_tool("deaf", "x"))
         assert (await group.call_tool("memory", "x")).text == "x"
         pid = group["deaf"]._connection.channel.pid

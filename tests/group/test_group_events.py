@@ -5,12 +5,12 @@ import gc
 import logging
 
 import pytest
-from group_servers import BOUND_S, STATELESS, ScriptedServer, grouped
+from group_servers import BOUND_S, STATELESS, ScriptedServer
 from loop_polling import until
 from requesting_server import SAMPLE, Asking, model
 
 import mcpwire
-from mcpwire.group import GroupEvent, Member
+from mcpwire.group import Group, GroupEvent, Member
 
 LOG = "notifications/message"
 PROGRESS = "notifications/progress"
@@ -38,7 +38,7 @@ def about(event):
 async def test_each_notification_is_delivered_with_its_server(method):
     received = []
     servers = {name: ScriptedServer() for name in "abc"}
-    async with grouped(servers, on_notification=received.append) as group:
+    async with Group(servers, on_notification=received.append) as group:
         events = group.events()
         for name in "cab":
             servers[name].notify(method, **PARAMS[method])
@@ -71,7 +71,7 @@ async def test_events_for_a_slow_callback_are_bounded_and_in_order():
 
     server, other = ScriptedServer(), ScriptedServer()
     servers = {"a": server, "b": other}
-    async with grouped(servers, on_notification=slow) as group:
+    async with Group(servers, on_notification=slow) as group:
         waiting = group._bus._buffer._buffers
         for number in range(10_000):
             server.notify(PROGRESS, progressToken=1, progress=number)
@@ -99,7 +99,7 @@ async def test_events_for_a_slow_callback_are_bounded_and_in_order():
 async def test_invalid_notification_is_dropped_and_logged(caplog):
     received = []
     server = ScriptedServer()
-    async with grouped({"a": server}, on_notification=received.append) as group:
+    async with Group({"a": server}, on_notification=received.append) as group:
         events = group.events()
         server.notify(LOG, level="info")
         server.notify(TOOLS)
@@ -116,7 +116,7 @@ async def test_invalid_notification_is_dropped_and_logged(caplog):
 async def test_unread_stream_keeps_list_changes_and_subscribed_updates():
     server = ScriptedServer()
     limits = mcpwire.Limits(notifications=2)
-    async with grouped({"a": server}, limits=limits) as group:
+    async with Group({"a": server}, limits=limits) as group:
         await group.subscribe("a", URI)
         async with group.events() as events:
             for number in range(5):
@@ -144,7 +144,7 @@ async def test_stream_iteration_ends_when_the_group_is_closed():
         async for event in events:
             received.append(about(event))  # noqa: PERF401 - as each comes
 
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         events = group.events()
         reading = [asyncio.ensure_future(iterate(events)) for _ in range(2)]
         await asyncio.sleep(0)  # a turn of the loop
@@ -159,7 +159,7 @@ async def test_stream_iteration_ends_when_the_group_is_closed():
 
 
 async def test_garbage_collected_stream_is_removed():
-    async with grouped({"a": ScriptedServer()}) as group:
+    async with Group({"a": ScriptedServer()}) as group:
         events = group.events()
         assert len(group._bus.streams) == 1
         del events
@@ -169,7 +169,7 @@ async def test_garbage_collected_stream_is_removed():
 
 async def test_cancelled_wait_for_an_event_loses_no_event():
     server = ScriptedServer()
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         events = group.events()
         waiting = asyncio.ensure_future(events.next())
         await asyncio.sleep(0)  # a turn of the loop
@@ -184,7 +184,7 @@ async def test_cancelled_wait_for_an_event_loses_no_event():
 async def test_notification_of_a_disconnected_server_is_dropped():
     received = []
     server = ScriptedServer()
-    async with grouped({"a": server}, on_notification=received.append) as group:
+    async with Group({"a": server}, on_notification=received.append) as group:
         client = group["a"]
         leaving = asyncio.ensure_future(group.disconnect("a"))
         await asyncio.sleep(0)  # a turn of the loop
@@ -201,7 +201,7 @@ async def test_hanging_callback_does_not_block_closing_the_group():
         await asyncio.Event().wait()
 
     server = ScriptedServer()
-    async with grouped({"a": server}, on_notification=hang):
+    async with Group({"a": server}, on_notification=hang):
         server.notify(TOOLS)
         await hanging.wait()
 
@@ -214,7 +214,7 @@ async def test_callback_can_close_the_group():
         closed.set()
 
     server = ScriptedServer()
-    async with grouped({"a": server}, on_notification=close) as group:
+    async with Group({"a": server}, on_notification=close) as group:
         server.notify(TOOLS)
         await closed.wait()
         assert len(group) == 0
@@ -238,7 +238,7 @@ LEVELS = {
 async def test_log_message_without_a_consumer_goes_to_the_python_log(level, caplog):
     caplog.set_level(logging.DEBUG, "mcpwire")
     server = ScriptedServer()
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         server.notify(LOG, level=level, logger="theirs", data="line\nbreak \x1b[1m")
         server.notify(TOOLS)  # dropped: without a consumer no event is kept
         await group.ping("a")
@@ -259,7 +259,7 @@ async def test_log_message_without_a_consumer_goes_to_the_python_log(level, capl
 async def test_log_message_with_a_callback_does_not_go_to_the_python_log(caplog):
     received = []
     server = ScriptedServer()
-    async with grouped({"a": server}, on_notification=received.append) as group:
+    async with Group({"a": server}, on_notification=received.append) as group:
         server.notify(LOG, level="error", data=1)
         await group.ping("a")
     assert len(received) == 1
@@ -268,7 +268,7 @@ async def test_log_message_with_a_callback_does_not_go_to_the_python_log(caplog)
 
 async def test_long_log_message_is_truncated_and_invalid_ones_are_harmless(caplog):
     server = ScriptedServer()
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         server.notify(LOG, level="error", data="x" * 9_000)
         server.notify(LOG, level=["error"], data="y")
         server.notify(LOG)
@@ -283,7 +283,7 @@ async def test_long_log_message_is_truncated_and_invalid_ones_are_harmless(caplo
 @pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
 async def test_handlers_can_be_set_per_server_at_any_time(version):
     a, b, late = (Asking("sampling/createMessage", SAMPLE, version) for _ in range(3))
-    async with grouped({"a": a, "b": b}, sampling=model("all")) as group:
+    async with Group({"a": a, "b": b}, sampling=model("all")) as group:
 
         async def reply_of(name, server):
             await group.call_tool(name, "x")
@@ -314,7 +314,7 @@ async def test_capability_is_declared_only_with_a_handler():
         "roots": Member(servers["roots"], sampling=None, roots=["file:///a"]),
         "own": servers["own"],
     }
-    async with grouped(members, sampling=model("x")) as group:
+    async with Group(members, sampling=model("x")) as group:
         declared = {
             name: server.requests("initialize")[0]["capabilities"]
             for name, server in servers.items()

@@ -5,12 +5,12 @@ import time
 
 import pytest
 from clocks import on_a_virtual_clock
-from group_servers import BOUND_S, ScriptedServer, grouped
+from group_servers import BOUND_S, ScriptedServer
 from loop_polling import until
 
 import mcpwire
 from mcpwire.auth.errors import AuthRequired, AuthTemporarilyUnavailable
-from mcpwire.group import Backoff, managed_server
+from mcpwire.group import Backoff, Group, managed_server
 
 AT_ONCE = Backoff(first=0.001, maximum=0.002)
 NEVER = mcpwire.Recovery(restart=False)
@@ -23,7 +23,7 @@ def state(group, name="a"):
 @pytest.mark.system("L-A12", "L-A14", "L-V14", "V19")
 async def test_status_shows_a_lost_server_and_the_next_call_reconnects_it():
     server = ScriptedServer("back")
-    async with grouped({"a": server, "b": ScriptedServer()}) as group:
+    async with Group({"a": server, "b": ScriptedServer()}) as group:
         before = group.status()["a"]
         assert (before.state, before.error, before.restarts) == ("ready", None, 0)
         assert before.since <= time.monotonic()
@@ -46,7 +46,7 @@ async def test_status_shows_a_lost_server_and_the_next_call_reconnects_it():
 
 async def test_server_without_recovery_stays_lost():
     server = ScriptedServer()
-    async with grouped({"a": server}, recovery=NEVER) as group:
+    async with Group({"a": server}, recovery=NEVER) as group:
         server.die()
         with pytest.raises(mcpwire.ConnectionClosed):
             await group.call_tool("a", "x")
@@ -56,7 +56,7 @@ async def test_server_without_recovery_stays_lost():
 @pytest.mark.system("L-V14")
 async def test_restart_backoff_reconnects_a_lost_server():
     server = ScriptedServer()
-    async with grouped({"a": server}, restart=AT_ONCE, recovery=NEVER) as group:
+    async with Group({"a": server}, restart=AT_ONCE, recovery=NEVER) as group:
         for restarts in (1, 2, 3):
             server.die()
             assert state(group) == "lost"
@@ -69,7 +69,7 @@ async def test_restart_backoff_reconnects_a_lost_server():
 async def test_restart_fails_after_the_maximum_number_of_attempts(caplog):
     server = ScriptedServer()
     backoff = Backoff(first=0.001, maximum=0.002, attempts=3)
-    async with grouped({"a": server}, restart=backoff) as group:
+    async with Group({"a": server}, restart=backoff) as group:
         await group.call_tool("a", "x")
         server.broken = 100
         server.die()
@@ -92,7 +92,7 @@ async def test_server_that_dies_at_once_is_restarted_a_limited_number_of_times()
 
     server = Fleeting()
     backoff = Backoff(first=0.001, maximum=60, attempts=3)
-    async with grouped({"a": server}, restart=backoff) as group:
+    async with Group({"a": server}, restart=backoff) as group:
         server.die()
         await until(lambda: state(group) == "failed")
         assert server.connections <= 5
@@ -111,7 +111,7 @@ async def test_server_that_dies_at_once_is_restarted_a_limited_number_of_times()
 )
 async def test_restart_retries_only_temporary_errors(error, stays):
     server = ScriptedServer()
-    async with grouped({"a": server}, restart=AT_ONCE) as group:
+    async with Group({"a": server}, restart=AT_ONCE) as group:
         server.error = error
         server.die()
         if stays is not None:
@@ -126,7 +126,7 @@ async def test_restart_retries_only_temporary_errors(error, stays):
 async def test_call_during_the_backoff_reconnects_once():
     server = ScriptedServer("x")
     slowly = Backoff(first=BOUND_S, maximum=BOUND_S)
-    async with grouped({"a": server}, restart=slowly) as group:
+    async with Group({"a": server}, restart=slowly) as group:
         server.die()
         await until(lambda: state(group) == "restarting")
         assert (await group.call_tool("a", "x")).text == "x"
@@ -139,7 +139,7 @@ async def test_call_during_the_backoff_reconnects_once():
 
 async def test_disconnected_server_is_not_restarted():
     server = ScriptedServer()
-    async with grouped({"a": server}, restart=AT_ONCE) as group:
+    async with Group({"a": server}, restart=AT_ONCE) as group:
         server.broken = 1_000_000
         server.die()
         await until(lambda: state(group) == "restarting")
@@ -153,7 +153,7 @@ async def test_disconnected_server_is_not_restarted():
 
 async def test_failed_reconnect_sets_the_state_failed():
     server = ScriptedServer()
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         server.die()
         server.broken = 2
         with pytest.raises(mcpwire.ConnectError):
@@ -163,7 +163,7 @@ async def test_failed_reconnect_sets_the_state_failed():
 
 async def test_cancelled_reconnect_leaves_the_server_lost():
     server = ScriptedServer()
-    async with grouped({"a": server}) as group:
+    async with Group({"a": server}) as group:
         server.die()
         server.held = {"initialize"}
         connecting = asyncio.ensure_future(group.connect("a"))
@@ -178,7 +178,7 @@ async def test_cancelled_reconnect_leaves_the_server_lost():
 @pytest.mark.system("L-A12")
 async def test_restart_refreshes_tools_and_subscriptions():
     server = ScriptedServer()
-    async with grouped({"a": server}, restart=AT_ONCE) as group:
+    async with Group({"a": server}, restart=AT_ONCE) as group:
         tools = await group.tools()
         await group.subscribe("a", "file:///a")
         named = {"tools": [{"name": "z", "inputSchema": {"type": "object"}}]}
@@ -202,7 +202,7 @@ def idle_by_the_loop(monkeypatch):
 
 async def test_lazy_server_is_connected_on_first_use():
     server, other = ScriptedServer("now"), ScriptedServer()
-    async with grouped({"a": server, "b": other}, start="lazy") as group:
+    async with Group({"a": server, "b": other}, start="lazy") as group:
         assert list(group) == ["a", "b"]
         assert (server.connections, state(group)) == (0, "idle")
         assert not group["b"].is_connected
@@ -223,7 +223,7 @@ async def test_lazy_server_is_connected_on_first_use():
 async def test_failed_lazy_server_is_retried_on_each_use():
     server = ScriptedServer("now")
     server.broken = 1
-    async with grouped({"a": server}, start="lazy", on_error="skip") as group:
+    async with Group({"a": server}, start="lazy", on_error="skip") as group:
         with pytest.raises(mcpwire.ConnectError):
             await group.call_tool("a", "x")
         assert (state(group), "a" in group) == ("failed", True)
@@ -238,14 +238,14 @@ async def test_connect_timeout_applies_to_lazy_servers():
     )
     servers = {"silent": silent, "quick": quick}
     options = {"start": "lazy", "timeout": None, "connect_timeout": 0.05}
-    async with grouped(servers, **options) as group:
+    async with Group(servers, **options) as group:
         with pytest.raises(mcpwire.RequestTimeout, match="server/discover"):
             await group.call_tool("silent", "x", timeout=BOUND_S)
         assert (await group.call_tool("quick", "x")).text == "x"
 
 
 async def test_connect_all_connects_lazy_servers():
-    async with grouped(
+    async with Group(
         {"a": ScriptedServer(), "b": ScriptedServer()}, start="lazy"
     ) as group:
         assert (await group.connect_all()).ok == ("a", "b")
@@ -255,7 +255,7 @@ async def test_connect_all_connects_lazy_servers():
 @on_a_virtual_clock
 async def test_idle_lazy_server_is_closed_and_reconnected():
     server = ScriptedServer("x")
-    async with grouped({"a": server}, start="lazy", idle=0.01) as group:
+    async with Group({"a": server}, start="lazy", idle=0.01) as group:
         for count in (1, 2):
             assert (await group.call_tool("a", "x")).text == "x"
             assert server.connections == count
@@ -267,7 +267,7 @@ async def test_idle_lazy_server_is_closed_and_reconnected():
 
 async def test_call_during_idle_closing_reconnects():
     server = ScriptedServer("x")
-    async with grouped({"a": server}, start="lazy", idle=0.005) as group:
+    async with Group({"a": server}, start="lazy", idle=0.005) as group:
         await group.call_tool("a", "x")
         await until(lambda: state(group) == "idle")
         assert (await group.call_tool("a", "x")).text == "x"
@@ -278,7 +278,7 @@ async def test_call_during_idle_closing_reconnects():
 async def test_lazy_server_with_a_call_or_a_client_user_is_not_idle():
     busy, held = ScriptedServer("", "tools/call"), ScriptedServer()
     servers = {"busy": busy, "mine": held}
-    async with grouped(servers, start="lazy", idle=0.003) as group:
+    async with Group(servers, start="lazy", idle=0.003) as group:
         call = asyncio.ensure_future(group.call_tool("busy", "x"))
         await group.client("mine")
         await until(lambda: busy.waiting)
@@ -296,7 +296,7 @@ async def test_lazy_server_with_a_call_or_a_client_user_is_not_idle():
 async def test_lazy_server_with_subscriptions_or_log_level_is_not_idle():
     methods = {"logging/setLevel": lambda *_: {}}
     servers = {"told": ScriptedServer(), "logs": ScriptedServer(**methods)}
-    async with grouped(servers, start="lazy", idle=0.003) as group:
+    async with Group(servers, start="lazy", idle=0.003) as group:
         await group.subscribe("told", "mem://x")
         await group.set_log_level("logs", "debug")
         await asyncio.sleep(0.02)  # six times the idle limit
@@ -316,7 +316,7 @@ async def test_error_closing_an_idle_server_is_logged(caplog):
     closing = ["no"]
     make = lambda _, target, **options: Failing(target, **options)  # noqa: E731 - short
     servers = {"a": ScriptedServer()}
-    async with grouped(servers, start="lazy", idle=0.003, make_client=make) as group:
+    async with Group(servers, start="lazy", idle=0.003, make_client=make) as group:
         await group.ping("a")
         await until(lambda: caplog.records)
         assert state(group) == "idle"

@@ -54,7 +54,7 @@ def target(request, url):
 
 @contextlib.asynccontextmanager
 async def connected(target, **options):
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target, **options) as client:
+    async with mcpwire.Client(target, **options) as client:
         assert type(asyncio.get_running_loop()) is uvloop.Loop
         yield client
 
