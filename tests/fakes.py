@@ -121,6 +121,12 @@ class FakeServer:
             return {}
         return RPCError("Method not found", code=-32601)
 
+    def die(self) -> None:
+        """End the connection, as a child that exits does."""
+        other = None if self.channel is None else self.channel._other_end
+        if other is not None:
+            other._on_peer_closed()
+
     def requests(self, method: str) -> list[dict[str, Any]]:
         """Return the params of each request of that method so far."""
         return [m["params"] for m in self.received if m.get("method") == method]

@@ -41,7 +41,7 @@ async def test_an_observer_gets_notifications_and_state_changes():
         assert observer.seen == [(True, True)]
         server.notify("notifications/message", level="info", data="x" * 50)
         await client.ping()
-        server.channel._other_end._on_peer_closed()
+        server.die()
         assert observer.seen[1:] == [(False, False)]
         assert isinstance(client.lost, mcpwire.ConnectionClosed)
         await client.ping()
@@ -57,7 +57,7 @@ async def test_an_observer_does_not_reopen_a_lost_connection():
     server = FakeServer()
     client, observer, _ = with_observer(server)
     async with client:
-        server.channel._other_end._on_peer_closed()
+        server.die()
         await asyncio.sleep(0)  # one loop iteration
         assert client.stats.connections == 1
         assert observer.seen[-1] == (False, False)

@@ -5,17 +5,13 @@ import base64
 import contextlib
 import sys
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 from fakes import SILENCE, FakeServer
+from hosting import hosted
 
 import mcpwire
 from mcpwire.protocol.methods import SKILLS
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-
-from hosting import hosted
 
 COMPLETE = {"resultType": "complete"}
 KEPT = {**COMPLETE, "ttlMs": 0, "cacheScope": "private"}

@@ -1,22 +1,16 @@
 """Tasks with the blocking client: the same functions, and Ctrl-C."""
 
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from ctrl_c import interrupting
+from hosting import hosted
+from task_server import DONE, FORM, TaskServer, needs, task_state
 
 import mcpwire
 import mcpwire.sync
 from mcpwire.protocol.methods import TASKS
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-
-from hosting import hosted
-from task_server import DONE, FORM, TaskServer, needs, task_state
 
 BOUND_S = 30.0
 ID = "t-1"

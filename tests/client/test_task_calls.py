@@ -2,21 +2,12 @@
 
 import asyncio
 import contextlib
-import sys
-from pathlib import Path
 
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
-from loop_polling import until
-
-import mcpwire
-from mcpwire.protocol.methods import TASKS
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-
 from hosting import hosted
+from loop_polling import until
 from task_server import (
     CANCELLED,
     COMPLETE,
@@ -27,6 +18,9 @@ from task_server import (
     needs,
     task_state,
 )
+
+import mcpwire
+from mcpwire.protocol.methods import TASKS
 
 WORKING = task_state("working")
 SLOW = task_state("working", pollIntervalMs=3_600_000)
@@ -115,7 +109,7 @@ async def test_a_task_outlives_the_connection_it_was_made_on():
 
     def lose(*_):
         server.methods["tasks/get"] = get
-        server.channel._other_end._on_peer_closed()
+        server.die()
         return SILENCE
 
     server.methods["tasks/get"] = lose
@@ -355,7 +349,7 @@ async def test_no_task_cancel_is_sent_on_a_lost_connection():
         call = asyncio.ensure_future(c.call_tool("train"))
         await until(lambda: server.params_of("tools/call"))
         await asyncio.sleep(0.02)  # it has its response, and waits for its first poll
-        server.channel._other_end._on_peer_closed()
+        server.die()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

@@ -1,23 +1,18 @@
 """The task functions in both eras: start, get, update, cancel, wait."""
 
 import asyncio
-import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
+from task_server import DONE, FORM, TaskServer, client, needs
 
 import mcpwire
 from mcpwire import types
 from mcpwire.protocol.methods import TASKS
 from mcpwire.testing.asgi import AsgiTransport
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from task_server import DONE, FORM, TaskServer, client, needs
 
 NEW, OLD = "2026-07-28", "2025-11-25"
 ID = "t-1"

@@ -65,20 +65,12 @@ class ScriptedServer(FakeServer):
         for request in waiting:
             self.answer(request)
 
-    def die(self) -> None:
-        """End the connection, as a child that exits does."""
-        other = None if self.channel is None else self.channel._other_end
-        if other is not None:
-            other._on_peer_closed()
-
 
 class Unreachable:
     """A server that cannot be connected to."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
-        self.tries = 0
 
     def open_in_memory(self, *_: Any) -> Any:
-        self.tries += 1
         raise self.error or ConnectError("nobody is there", target="x")

@@ -7,7 +7,7 @@ TOOL = {"name": "x", "inputSchema": {"type": "object"}}
 
 def hang_up(_, fake):
     """Close the connection instead of answering."""
-    fake.channel._other_end._on_peer_closed()
+    fake.die()
     return SILENCE
 
 
