@@ -218,6 +218,43 @@ async def test_a_list_that_never_ends_is_refused():
     assert len(endless.requests("tools/list")) == 6
 
 
+TOOL = {"name": "a", "inputSchema": {"type": "object"}}
+
+
+MALFORMED = {
+    **TOOL,
+    "name": "b",
+    "annotations": {"readOnlyHint": "yes", "destructiveHint": False},
+}
+
+
+def listing(*tools):
+    return FakeServer({"tools/list": lambda *_: {"tools": list(tools)}})
+
+
+@pytest.mark.unchecked_wire("the server's annotations are malformed")
+async def test_a_malformed_hint_is_dropped_alone_and_counted():
+    async with mcpwire.Client(listing(TOOL, MALFORMED)) as client:
+        assert client.stats.malformed_members == 0
+        plain, hinted = await client.list_tools()
+        assert (plain.name, plain.annotations) == ("a", None)
+        assert hinted.annotations.read_only_hint is None
+        assert hinted.annotations.destructive_hint is False
+        assert client.stats.malformed_members == 1
+        page = await client.list_tools_page()
+        assert page.raw["tools"][1]["annotations"]["readOnlyHint"] == "yes"
+        assert [tool.name async for tool in client.iter_tools()] == ["a", "b"]
+        assert client.stats.malformed_members == 3
+
+
+@pytest.mark.unchecked_wire("the server's tool has no name")
+async def test_a_list_with_another_malformed_member_is_refused():
+    async with mcpwire.Client(listing(MALFORMED, {"inputSchema": {}})) as client:
+        with pytest.raises(mcpwire.InvalidMessage) as caught:
+            await client.list_tools()
+    assert caught.value.path == "ListToolsResult.tools[1].name"
+
+
 # Resources, prompts, completion...
 
 
@@ -340,6 +377,20 @@ async def test_a_failed_handshake_keeps_its_negotiation_record():
     assert "no common revision" in str(c.negotiation)
 
 
+async def test_invalid_server_declarations_do_not_break_calls():
+    server = FakeServer(
+        {"tools/call": lambda *_: text("ok")},
+        capabilities={"tools": {}, "resources": 5},
+        serverInfo={"name": 5},
+    )
+    async with mcpwire.Client(server) as client:
+        assert (await client.call_tool("x")).text == "ok"
+        with pytest.raises(mcpwire.InvalidMessage, match="resources"):
+            _ = client.capabilities
+        with pytest.raises(mcpwire.InvalidMessage, match="name"):
+            _ = client.server_info
+
+
 @pytest.mark.system("O86")
 @pytest.mark.rule("LIFE-11", "LIFE-17", "PROMPT-06")
 async def test_an_undeclared_capability_is_refused_before_sending():
@@ -381,6 +432,14 @@ async def test_raw_requests_and_notifications_are_sent_unchanged(version):
     assert {"jsonrpc": "2.0", "method": "notifications/mine", "params": {"b": 2}} in (
         server.received
     )
+
+
+async def test_meta_that_is_not_an_object_is_refused_before_sending():
+    server = FakeServer()
+    async with mcpwire.Client(server) as client:
+        with pytest.raises(mcpwire.LocalProtocolError, match="_meta"):
+            await client.request("x/y", {"_meta": "text"})
+    assert server.requests("x/y") == []
 
 
 # Notifications...

@@ -314,3 +314,8 @@ async def test_a_repr_is_one_line_with_state_and_revision():
     await asyncio.sleep(0)  # one loop iteration
     assert repr(client).endswith("closing>")
     await task
+
+
+async def test_a_repr_does_not_grow_with_its_command():
+    client = mcpwire.Client(mcpwire.Stdio("x", ["y" * 10_000]))
+    assert len(repr(client)) < 200

@@ -1,6 +1,7 @@
 """Timeouts and progress of calls."""
 
 import asyncio
+import contextvars
 
 import pytest
 from clocks import on_a_virtual_clock
@@ -8,6 +9,7 @@ from fakes import SILENCE, FakeServer, text
 
 import mcpwire
 
+CALLER = contextvars.ContextVar("WHO", default="nobody")
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 
 
@@ -63,7 +65,32 @@ async def test_one_timeout_spans_all_pages_of_a_list():
     assert len(server.requests("tools/list")) == 5
 
 
+@on_a_virtual_clock
+async def test_many_deadlines_are_checked_together(monkeypatch):
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with client(server) as c:
+        clock = c._connection.channel._timeouts
+        checks = []
+        check = type(clock)._check_deadlines
+        monkeypatch.setattr(
+            type(clock),
+            "_check_deadlines",
+            lambda self: (checks.append(1), check(self))[1],
+        )
+        calls = [c.call_tool("x", timeout=0.05 + n / 10_000) for n in range(500)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {mcpwire.RequestTimeout}
+    # They end within 50 ms of each other, and checks are at least 5 ms apart.
+    assert len(checks) <= 30
+
+
 # Progress...
+
+
+def report(params, server):
+    token = params["_meta"]["progressToken"]
+    server.notify("notifications/progress", progressToken=token, progress=1)
+    return text("done")
 
 
 @pytest.mark.system("A40", "L-R9")
@@ -104,32 +131,22 @@ async def test_progress_comes_in_order_and_before_the_result(version):
 @pytest.mark.parametrize("timeout", [0.05, None])
 @on_a_virtual_clock
 async def test_a_hanging_progress_callback_does_not_delay_the_result(timeout):
-    def slow(params, server):
-        token = params["_meta"]["progressToken"]
-        server.notify("notifications/progress", progressToken=token, progress=1)
-        return text("done")
-
     async def hang(*_):
         await asyncio.Event().wait()
 
-    async with client(FakeServer({"tools/call": slow})) as c:
+    async with client(FakeServer({"tools/call": report})) as c:
         result = await c.call_tool("x", on_progress=hang, timeout=timeout)
     assert result.text == "done"
 
 
 async def test_a_progress_callback_that_raises_is_logged(caplog):
-    def slow(params, server):
-        token = params["_meta"]["progressToken"]
-        server.notify("notifications/progress", progressToken=token, progress=1)
-        return text("done")
-
     def fail(*_):
         raise RuntimeError("mine")
 
     async def fail_later(*_):
         raise RuntimeError("mine too")
 
-    async with client(FakeServer({"tools/call": slow})) as c:
+    async with client(FakeServer({"tools/call": report})) as c:
         for callback in (fail, fail_later):
             result = await c.call_tool("x", on_progress=callback)
             assert result.text == "done"
@@ -167,3 +184,21 @@ async def test_progress_extends_a_call_up_to_max_timeout():
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await c.call_tool("x", on_progress=lambda *_: None)
         assert caught.value.timeout == 0.1
+
+
+async def test_progress_callbacks_run_in_the_context_of_their_call():
+    names = []
+
+    async def later(*_):
+        await asyncio.sleep(0)
+        names.append(CALLER.get())
+
+    async with client(FakeServer({"tools/call": report})) as c:
+
+        async def call(name, callback):
+            CALLER.set(name)
+            await c.call_tool("x", on_progress=callback)
+
+        await asyncio.create_task(call("plain", lambda *_: names.append(CALLER.get())))
+        await asyncio.create_task(call("async", later))
+    assert names == ["plain", "async"]

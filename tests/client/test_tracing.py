@@ -101,3 +101,10 @@ async def test_an_exception_of_the_hook_is_only_logged(caplog):
     async with mcpwire.Client(server, trace=hook) as client:
         assert (await client.call_tool("x")).text == "ok"
     assert "trace hook" in caplog.text
+
+
+async def test_an_async_trace_hook_is_refused_at_construction():
+    async def hook(event, data): ...
+
+    with pytest.raises(ValueError, match="plain function"):
+        mcpwire.Client(FakeServer(), trace=hook)
