@@ -136,3 +136,53 @@ async def test_a_pattern_with_look_around_is_skipped_with_one_warning(validate, 
         "the output schema of 'x' has patterns that are not checked" in record.message
     )
     assert "(?=x)[0-9]+" in record.message
+
+
+@pytest.mark.system("L-U13")
+@pytest.mark.rule("TOOL-12")
+async def test_validate_refuses_a_result_that_breaks_its_schema(caplog):
+    server = promising(SCHEMA, structuredContent={"n": "one"})
+    async with mcpwire.Client(server) as client:
+        await client.call_tool("x")
+        assert server.requests("tools/list") == []
+        with pytest.raises(
+            mcpwire.RemoteProtocolError, match="output schema"
+        ) as caught:
+            await client.call_tool("x", validate="error")
+        assert "n" in str(caught.value)
+        result = await client.call_tool("x", validate="warn")
+        assert result.structured_content == {"n": "one"}
+        assert "breaks its output schema" in caplog.text
+        assert len(server.requests("tools/list")) == 1
+        server.notify("notifications/tools/list_changed")
+        with pytest.raises(mcpwire.RemoteProtocolError):
+            await client.call_tool("x", validate="error")
+        assert len(server.requests("tools/list")) == 2
+
+
+async def test_validate_needs_structured_content():
+    async with mcpwire.Client(promising(SCHEMA)) as client:
+        with pytest.raises(mcpwire.RemoteProtocolError, match="no structured"):
+            await client.call_tool("x", validate="error")
+
+
+async def test_an_unknown_validate_mode_is_refused_before_sending():
+    server = promising(SCHEMA)
+    async with mcpwire.Client(server) as client:
+        with pytest.raises(ValueError, match="validate"):
+            await client.call_tool("x", validate="strict")
+    assert server.requests("tools/call") == []
+
+
+async def test_a_started_call_may_be_checked_and_validated():
+    server = promising(SCHEMA, structuredContent={"n": "one"})
+    async with mcpwire.Client(server) as client:
+        call = await client.start_call("x", validate="error")
+        with pytest.raises(mcpwire.RemoteProtocolError, match="output schema"):
+            await call
+        server.methods["tools/call"] = lambda *_: {"content": [], "isError": True}
+        call = await client.start_call("x", check=True)
+        with pytest.raises(mcpwire.ToolError):
+            await call
+        with pytest.raises(ValueError, match="validate"):
+            await client.start_call("x", validate="strict")

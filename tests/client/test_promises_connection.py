@@ -207,19 +207,3 @@ async def test_the_stderr_tail_includes_unread_output():
         # No loop iteration lies between its write and our read.
         assert select.select([channel._child._stderr_fd], [], [], BOUND_S)[0]
         assert channel.stderr_tail == "now"
-
-
-async def test_the_trace_has_messages_as_bytes_without_newline():
-    events = []
-    target = scripted(
-        "handshake()\nm = recv()\n"
-        'raw(b\'{"jsonrpc":"2.0","id":%d,"result":{}}\\r\\n\' % m["id"]); recv()'
-    )
-    async with mcpwire.Client(
-        target, trace=lambda *event: events.append(event)
-    ) as client:
-        await client.request("x/y")
-    lines = [data for event, data in events if event in {"send", "receive"}]
-    assert all(type(line) is bytes for line in lines)
-    assert [line for line in lines if line[-1:] != b"}"] == []
-    assert ("receive", b'{"jsonrpc":"2.0","id":3,"result":{}}') in events

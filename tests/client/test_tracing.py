@@ -1,6 +1,7 @@
 """The trace hook gets every message and event, and cannot break them."""
 
 import asyncio
+import contextlib
 import json
 
 import pytest
@@ -12,11 +13,18 @@ import mcpwire
 BYTES = {"read", "written"}
 
 
+@contextlib.asynccontextmanager
+async def traced(target):
+    """Yield a connected client and the growing list of its trace events."""
+    seen = []
+    async with mcpwire.Client(target, trace=lambda *args: seen.append(args)) as client:
+        yield client, seen
+
+
 @pytest.mark.system("A62")
 async def test_the_hook_gets_open_messages_agree_and_close():
-    seen = []
     server = FakeServer({"tools/call": lambda *_: text("ok")})
-    async with mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client:
+    async with traced(server) as (client, seen):
         await client.call_tool("x")
     messages = [(event, data) for event, data in seen if event not in BYTES]
     assert [event for event, _ in messages] == [
@@ -33,9 +41,8 @@ async def test_the_hook_gets_open_messages_agree_and_close():
 
 
 async def test_the_hook_gets_written_and_read_bytes():
-    seen = []
     server = FakeServer({"tools/call": lambda *_: text("ok")})
-    async with mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client:
+    async with traced(server) as (client, seen):
         seen.clear()
         sent = client.stats.bytes_sent
         await client.call_tool("x")
@@ -46,12 +53,9 @@ async def test_the_hook_gets_written_and_read_bytes():
 
 
 async def test_written_is_reported_after_the_whole_message():
-    seen = []
     program = "handshake()\nm = recv()\ntext(m, 'ok')\nrecv()"
     big = {"x": "y" * 1_000_000}
-    async with mcpwire.Client(
-        scripted(program), trace=lambda *args: seen.append(args)
-    ) as client:
+    async with traced(scripted(program)) as (client, seen):
         await client.call_tool("x", big)
     total = 0
     for event, data in seen:
@@ -65,24 +69,33 @@ async def test_written_is_reported_after_the_whole_message():
 
 
 async def test_the_hook_gets_an_unterminated_last_message():
-    seen = []
     program = (
         "handshake()\n"
         "reply = {'jsonrpc': '2.0', 'id': recv()['id'], 'result': {'content': []}}\n"
         "raw(json.dumps(reply).encode())"
     )
-    async with mcpwire.Client(
-        scripted(program), trace=lambda *args: seen.append(args)
-    ) as client:
+    async with traced(scripted(program)) as (client, seen):
         result = await client.call_tool("x")
     received = [data for event, data in seen if event == "receive"]
     assert json.loads(received[-1])["result"] == result.raw
 
 
+async def test_the_trace_has_messages_as_bytes_without_newline():
+    target = scripted(
+        "handshake()\nm = recv()\n"
+        'raw(b\'{"jsonrpc":"2.0","id":%d,"result":{}}\\r\\n\' % m["id"]); recv()'
+    )
+    async with traced(target) as (client, events):
+        await client.request("x/y")
+    lines = [data for event, data in events if event in {"send", "receive"}]
+    assert all(type(line) is bytes for line in lines)
+    assert [line for line in lines if line[-1:] != b"}"] == []
+    assert ("receive", b'{"jsonrpc":"2.0","id":3,"result":{}}') in events
+
+
 async def test_the_hook_gets_a_lost_connection():
-    seen = []
     server = FakeServer()
-    async with mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client:
+    async with traced(server) as (client, seen):
         call = asyncio.create_task(client.call_tool("x"))
         await asyncio.sleep(0)  # one loop iteration
         await server.channel.aclose()
