@@ -32,19 +32,6 @@ async def test_an_extension_is_declared_in_each_request_by_its_name(given, expec
     assert (await declared(extensions=given))["extensions"] == expected
 
 
-async def test_extensions_are_not_declared_by_default():
-    assert "extensions" not in await declared()
-
-
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
-async def test_extensions_are_not_declared_in_a_session(version):
-    server = FakeServer({"tools/call": lambda *_: text("ok")}, version=version)
-    async with mcpwire.Client(server, extensions=[NAME]) as client:
-        assert (await client.call_tool("x")).text == "ok"
-    (opened,) = server.requests("initialize")
-    assert "extensions" not in opened["capabilities"]
-
-
 def test_an_invalid_extension_name_is_refused_at_construction():
     with pytest.raises(ValueError, match=r"^extensions: .*'paint'"):
         mcpwire.Client("cat", extensions=["paint"])
@@ -56,12 +43,14 @@ OWN = {"com.example/undo": {"depth": 3}, "plain": {}}
 async def test_experimental_is_declared_in_each_request():
     given = {**OWN, "plain": None}
     assert await declared(experimental=given) == {"experimental": OWN}
+    assert await declared() == {}
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
-async def test_experimental_is_declared_to_a_session(version):
+async def test_a_session_gets_experimental_but_no_extensions(version):
     server = FakeServer({"tools/call": lambda *_: text("ok")}, version=version)
-    async with mcpwire.Client(server, experimental=OWN) as client:
+    options = {"experimental": OWN, "extensions": [NAME]}
+    async with mcpwire.Client(server, **options) as client:
         assert (await client.call_tool("x")).text == "ok"
     (opened,) = server.requests("initialize")
     assert opened["capabilities"] == {"experimental": OWN}

@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import logging
-import sys
 
 import pytest
 from fakes import FakeServer, text
@@ -12,28 +11,8 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 from mcpwire import errors, types
 from mcpwire.server.demo import demo_dispatcher
-from mcpwire.versions import REVISIONS
 
 META = "io.modelcontextprotocol/"
-
-
-@pytest.mark.parametrize("mode", [revision.name for revision in REVISIONS])
-@pytest.mark.rule("RPC-22", "RPC-23")
-async def test_each_revision_works_from_handshake_to_close(mode):
-    async with mcpwire.Client(demo_dispatcher(), mode=mode) as client:
-        assert client.protocol_version == mode
-        assert [tool.name for tool in await client.list_tools()][:2] == ["echo", "add"]
-        assert (await client.call_tool("add", {"a": 1, "b": 2})).text == '{"sum":3}'
-        assert await client.read_text("demo://greeting") == "Hello from mcpwire."
-        assert (await client.get_prompt("greet", {"name": "Ada"})).messages
-        assert await client.ping() > 0
-
-
-@pytest.mark.rule("TR-STDIO-06")
-async def test_a_server_is_started_and_called_over_stdio():
-    target = mcpwire.Stdio(sys.executable, ["-m", "mcpwire.server.demo"])
-    async with mcpwire.Client(target) as client:
-        assert (await client.call_tool("echo", {"message": "hi"})).text == "hi"
 
 
 # Errors...

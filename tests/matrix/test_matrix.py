@@ -14,6 +14,7 @@ from mcpwire import types
 
 
 @pytest.mark.system("L-R1")
+@pytest.mark.rule("RPC-22", "RPC-23", "TR-STDIO-06")
 async def test_client_negotiates_and_lists_the_server_features(client_of, combo):
     async with client_of() as client:
         blocking = getattr(client, "blocking", client)
