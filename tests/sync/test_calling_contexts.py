@@ -7,7 +7,6 @@ import gc
 import os
 import pickle
 import subprocess
-import threading
 import weakref
 
 import pytest
@@ -15,22 +14,11 @@ from echoing import command
 from fakes import FakeServer
 from mcp_server import scripted_mcp
 from scripted import ECHO_LOOP, scripted
-from waiting import BOUND_S, until
+from waiting import BOUND_S, collect, echoed, own_threads, until
 
 import mcpwire
 import mcpwire.sync
 from mcpwire.testing import leaks
-
-
-def echoed(client, name):
-    """Call `echo`; return the text of its result."""
-    return client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
-
-
-def own_threads():
-    """Return the names of the running threads of mcpwire."""
-    return [t.name for t in threading.enumerate() if t.name.startswith("mcpwire")]
-
 
 # In a running loop...
 
@@ -303,18 +291,8 @@ def test_connecting_leaves_no_reference_cycle(echo):
     until(lambda: not own_threads())
 
 
-def ignore(_):
-    """Ignore a notification."""
-
-
-def collect(holder):
-    """Drop the last reference, and collect garbage."""
-    holder.clear()
-    gc.collect()
-
-
 STATES = {
-    "stream": ("session", {"on_notification": ignore}),
+    "stream": ("session", {"on_notification": lambda _: None}),
     "keepalive": ("session", {"background": True, "keepalive": 30}),
     "subscribed": ("stateless", {}),
     "subscribed, read": ("stateless", {"background": True}),

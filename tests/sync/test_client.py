@@ -6,18 +6,12 @@ import pytest
 from able_servers import server as able_server
 from mcp_server import scripted_mcp
 from scripted import scripted
-from waiting import BOUND_S, until
+from waiting import BOUND_S, echoed, until
 
 import mcpwire
 import mcpwire.sync
 from mcpwire.testing.leaks import open_descriptors
 from mcpwire.types import PromptReference
-
-
-def echoed(client, name):
-    """Call `echo`; return the text of its result."""
-    return client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
-
 
 # Methods...
 

@@ -1,7 +1,6 @@
 """A blocking group of servers and its tools, used from any thread."""
 
 import asyncio
-import gc
 import subprocess
 import threading
 
@@ -11,7 +10,7 @@ from echoing import command
 from fakes import SILENCE, FakeServer, text
 from requesting_server import SAMPLE, Asking, model, sampled
 from scripted import ECHO_LOOP, scripted
-from waiting import BOUND_S, until
+from waiting import BOUND_S, collect, own_threads, until
 
 import mcpwire
 from mcpwire.errors import (
@@ -38,11 +37,6 @@ def named(name="x", **members):
 def servers(names):
     """Return a server for each letter."""
     return {name: named(name) for name in names}
-
-
-def own_threads():
-    """Return the names of the running threads of mcpwire."""
-    return [t.name for t in threading.enumerate() if t.name.startswith("mcpwire")]
 
 
 VERBS = [
@@ -239,12 +233,6 @@ def test_a_group_inside_a_running_loop_is_collected_with_a_warning():
     with pytest.warns(ResourceWarning, match="unclosed <mcpwire.sync.Group"):
         collect(holder)
     until(lambda: not own_threads())
-
-
-def collect(holder):
-    """Drop the last reference, and collect garbage."""
-    holder.clear()
-    gc.collect()
 
 
 EXITING = """

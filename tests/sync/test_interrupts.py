@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from echoing import command
 from scripted import ECHO_LOOP, scripted
-from waiting import BOUND_S, signal_main, until
+from waiting import BOUND_S, echoed, signal_main, until
 
 import mcpwire
 import mcpwire.sync
@@ -35,7 +35,7 @@ def test_an_interrupted_call_is_cancelled_at_the_server(echo, background, interr
                 after=IN_SELECTOR_S,
             )
             until(lambda count=count: echo.cancelled == count)
-            assert client.call_tool("echo", {"text": "here"}).text == "here"
+            assert echoed(client, "here") == "here"
         assert client.stats.connections == 1
 
 
@@ -60,7 +60,7 @@ def test_an_interrupt_does_not_affect_calls_of_other_threads(
             after=IN_SELECTOR_S,
         )
         until(lambda: echo.cancelled == 1)
-        assert client.call_tool("echo", {"text": "here"}).text == "here"
+        assert echoed(client, "here") == "here"
         assert not any(other.done() for other in others)
         assert client.stats.connections == 1
         client.close()
@@ -147,7 +147,7 @@ def test_an_interrupted_wait_does_not_cancel_a_started_call(echo, interrupted):
         with pytest.raises(mcpwire.CallCancelled):
             call.result(BOUND_S)
         until(lambda: echo.cancelled == 1)
-        assert client.call_tool("echo", {"text": "hi"}).text == "hi"
+        assert echoed(client, "hi") == "hi"
 
 
 def test_an_interrupted_close_kills_the_server(interrupted):
@@ -167,7 +167,7 @@ def test_an_iteration_over_events_is_interrupted_like_a_call(
         events = client.events()
         interrupted(lambda: next(events), after=0.1)
         events.close()
-        assert client.call_tool("echo", {"text": "hi"}).text == "hi"
+        assert echoed(client, "hi") == "hi"
 
 
 async def abandoned(client, use, until):
@@ -260,7 +260,7 @@ def test_a_signal_handler_cannot_call_the_interrupted_client(echo, on_signal):
             client.call_tool("slow", timeout=1.0)
         thread.join()
         assert refused
-        assert client.call_tool("echo", {"text": "hi"}).text == "hi"
+        assert echoed(client, "hi") == "hi"
 
 
 # Whole programs...

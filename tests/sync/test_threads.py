@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import pytest
 from fakes import SILENCE, FakeServer, text
 from scripted import ECHO_LOOP, scripted
-from waiting import BOUND_S, until
+from waiting import BOUND_S, echoed, own_threads, until
 
 import mcpwire
 import mcpwire.sync
@@ -15,16 +15,6 @@ import mcpwire.sync
 CALLS = 2_000
 MANY_CALLS = 20_000
 """With `--all-grounds`, as in `make verify`."""
-
-
-def echoed(client, name):
-    """Call `echo`; return the text of its result."""
-    return client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
-
-
-def thread_count():
-    """Return the number of running threads of mcpwire."""
-    return sum(thread.name.startswith("mcpwire") for thread in threading.enumerate())
 
 
 @pytest.mark.system("L-U3")
@@ -42,7 +32,7 @@ def test_eight_threads_get_their_own_results_of_one_client(
         wrong = []
         for number in range(count // 8):
             message = f"{thread}.{number}"
-            answer = client.call_tool("echo", {"text": message}, timeout=BOUND_S).text
+            answer = echoed(client, message)
             if answer != message:
                 wrong.append((message, answer))
         return wrong
@@ -143,9 +133,9 @@ def test_connect_during_close_opens_a_new_connection(background, threads):
     client.connect()
     closing.result(BOUND_S)
     assert echoed(client, "hi") == "hi"
-    assert thread_count() == background
+    assert len(own_threads()) == background
     client.close()
-    assert thread_count() == 0
+    assert len(own_threads()) == 0
 
 
 @pytest.mark.fault("F41")
@@ -230,7 +220,7 @@ def test_many_threads_call_without_new_threads(echo):
             start.wait(BOUND_S)
             for turn in range(10):
                 assert echoed(client, f"{number}.{turn}") == f"{number}.{turn}"
-                counts.add(thread_count())
+                counts.add(len(own_threads()))
 
         for each in [threads.submit(work, number) for number in range(8)]:
             each.result(BOUND_S)

@@ -1,11 +1,12 @@
-"""Waiting in tests of threads: for a condition, within a bound."""
+"""Waiting, calling, and looking at threads, for the tests of blocking clients."""
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,3 +37,20 @@ def signal_main(
     thread = threading.Thread(target=run)
     thread.start()
     return thread
+
+
+def echoed(client: Any, name: str) -> str:
+    """Call `echo`; return the text of its result."""
+    text: str = client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
+    return text
+
+
+def own_threads() -> list[str]:
+    """Return the names of the running threads of mcpwire."""
+    return [t.name for t in threading.enumerate() if t.name.startswith("mcpwire")]
+
+
+def collect(holder: list[Any]) -> None:
+    """Drop the last reference, and collect garbage."""
+    holder.clear()
+    gc.collect()
