@@ -87,9 +87,6 @@ async def test_new_tools_for_our_capabilities_send_list_changed(real, connect):
     assert "get-roots-list" in names
 
 
-# --- cancelled calls
-
-
 # --- a server that is killed
 
 

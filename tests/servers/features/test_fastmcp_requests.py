@@ -47,7 +47,6 @@ async def test_a_stateless_result_requires_several_inputs(warm, connect):
     assert failed.is_error
 
 
-@pytest.mark.parametrize("mode", ["session", "stateless"])
 async def test_logs_start_at_the_level_that_was_set(warm, connect, mode):
     recorder = Recorder()
     options = {"mode": mode, "on_notification": recorder}

@@ -27,16 +27,13 @@ PROMPTS_CHANGED = "notifications/prompts/list_changed"
 RESOURCES_CHANGED = "notifications/resources/list_changed"
 ALL_LISTS = {TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED}
 
-both = pytest.mark.parametrize("mode", ["session", "stateless"])
 stateless = pytest.mark.parametrize("mode", ["stateless"])
 
 
 @pytest.mark.rule("LOG-05")
-@both
-async def test_logs_start_at_the_level_that_was_set(warm, connect, mode):
+async def test_logs_start_at_the_level_that_was_set(sdk, mode):
     recorder, progress = Recorder(), Recorder()
-    options = {"mode": mode, "on_notification": recorder}
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(on_notification=recorder) as client:
         await client.call_tool("work", {"steps": 1})
         if mode == "session":  # the callback may run after the result
             await recorder.until(
@@ -64,11 +61,9 @@ async def test_logs_start_at_the_level_that_was_set(warm, connect, mode):
     assert {one.method for one in recorder.all} == {MESSAGE}
 
 
-@both
-async def test_updates_arrive_while_subscribed(warm, connect, mode):
+async def test_updates_arrive_while_subscribed(sdk, mode):
     recorder = Recorder()
-    options = {"mode": mode, "on_notification": recorder}
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(on_notification=recorder) as client:
         await client.call_tool("write", {"text": "unheard"})
         await client.subscribe(NOTE)
         await client.call_tool("write", {"text": "heard"})
@@ -85,12 +80,8 @@ async def test_updates_arrive_while_subscribed(warm, connect, mode):
     assert left == {"result": []}
 
 
-@both
-async def test_a_watch_yields_the_current_contents(warm, connect, mode):
-    async with (
-        connect(warm("sdk_interactive"), mode=mode) as client,
-        client.watch(NOTE) as contents,
-    ):
+async def test_a_watch_yields_the_current_contents(sdk):
+    async with sdk() as client, client.watch(NOTE) as contents:
         seen = []
         with anyio.fail_after(TIMEOUT_S):
             seen.append((await anext(contents)).text)
@@ -101,12 +92,10 @@ async def test_a_watch_yields_the_current_contents(warm, connect, mode):
 
 
 @pytest.mark.rule("SUB-01", "SUB-08")
-@both
-async def test_list_changes_reach_each_consumer_that_chose_them(warm, connect, mode):
+async def test_list_changes_reach_each_consumer_that_chose_them(sdk):
     recorder = Recorder()
-    options = {"mode": mode, "on_notification": recorder}
     async with (
-        connect(warm("sdk_interactive"), **options) as client,
+        sdk(on_notification=recorder) as client,
         client.events() as events,
         client.listen([NOTE], prompts=True) as changes,
     ):
@@ -126,10 +115,9 @@ async def test_list_changes_reach_each_consumer_that_chose_them(warm, connect, m
 
 
 @stateless
-async def test_unrequested_changes_are_not_sent(warm, connect, mode):
+async def test_unrequested_changes_are_not_sent(sdk):
     sent = Recorder()
-    options = {"mode": mode, "trace": sent}
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(trace=sent) as client:
         await client.call_tool("grow", {"name": "unheard"})
         async with client.listen(tools=True) as changes:
             await client.call_tool("grow", {"name": "heard"})
@@ -141,22 +129,16 @@ async def test_unrequested_changes_are_not_sent(warm, connect, mode):
 
 
 @stateless
-async def test_events_arrive_as_soon_as_the_stream_is_entered(warm, connect, mode):
+async def test_events_arrive_as_soon_as_the_stream_is_entered(sdk):
     """Regression: list changes were subscribed to by the first iteration only."""
-    async with (
-        connect(warm("sdk_interactive"), mode=mode) as client,
-        client.events() as events,
-    ):
+    async with sdk() as client, client.events() as events:
         await client.call_tool("grow", {"name": "new"})
         await next_of(events, TOOLS_CHANGED)
 
 
 @stateless
-async def test_a_subscription_ended_by_the_server_ends_its_stream(warm, connect, mode):
-    async with (
-        connect(warm("sdk_interactive"), mode=mode) as client,
-        client.listen(tools=True) as changes,
-    ):
+async def test_a_subscription_ended_by_the_server_ends_its_stream(sdk):
+    async with sdk() as client, client.listen(tools=True) as changes:
         await client.call_tool("hush")
         with anyio.fail_after(TIMEOUT_S):
             assert [notification async for notification in changes] == []
@@ -169,10 +151,9 @@ async def test_a_subscription_ended_by_the_server_ends_its_stream(warm, connect,
 
 
 @pytest.mark.pain("P09")
-@both
-async def test_cancelling_a_started_call_cancels_it_at_the_server(warm, connect, mode):
+async def test_cancelling_a_started_call_cancels_it_at_the_server(sdk):
     recorder = Recorder()
-    async with connect(warm("sdk_interactive"), mode=mode) as client:
+    async with sdk() as client:
         calls = [
             await client.start_call("hang", {"name": name}, on_progress=recorder)
             for name in ("first", "second")
@@ -195,7 +176,6 @@ async def test_cancelling_a_started_call_cancels_it_at_the_server(warm, connect,
 
 
 @pytest.mark.pain("P04")
-@both
 async def test_a_restarted_server_gets_log_level_and_subscriptions(real, connect, mode):
     recorder = Recorder()
     options = {"mode": mode, "on_notification": recorder}

@@ -33,7 +33,6 @@ pytestmark = pytest.mark.servers
 PAGE = "https://example.org/sign-in"
 COMPLETE = "notifications/elicitation/complete"
 
-both = pytest.mark.parametrize("mode", ["session", "stateless"])
 in_a_session = pytest.mark.parametrize("mode", ["session"])
 stateless = pytest.mark.parametrize("mode", ["stateless"])
 
@@ -50,8 +49,7 @@ def raising(error):
 
 
 @pytest.mark.rule("SAMP-01", "SAMP-09")
-@both
-async def test_a_sampling_request_has_all_parameters(warm, connect, mode):
+async def test_a_sampling_request_has_all_parameters(sdk, mode):
     requests = []
 
     def sample(request):
@@ -61,8 +59,7 @@ async def test_a_sampling_request_has_all_parameters(warm, connect, mode):
             return CreateMessageResult("assistant", [use], "our-model", "toolUse")
         return answer()
 
-    options = {"mode": mode, "sampling": mcpwire.Sampling(sample, tools=True)}
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(sampling=mcpwire.Sampling(sample, tools=True)) as client:
         plain = await client.call_tool("haiku", {"topic": "ponds"}, check=True)
         tooled = await client.call_tool("research", {"topic": "ponds"}, check=True)
     first, second = requests
@@ -91,14 +88,10 @@ async def test_a_sampling_request_has_all_parameters(warm, connect, mode):
 
 @pytest.mark.fault("F18")
 @pytest.mark.rule("MRTR-15")
-@both
-async def test_concurrent_sampling_calls_get_their_own_answers(warm, connect, mode):
+async def test_concurrent_sampling_calls_get_their_own_answers(sdk):
     texts = {}
-    options = {
-        "mode": mode,
-        "sampling": lambda request: answer(request.messages[0].content.text),
-    }
-    async with connect(warm("sdk_interactive"), **options) as client:
+    options = {"sampling": lambda request: answer(request.messages[0].content.text)}
+    async with sdk(**options) as client:
 
         async def call(number):
             result = await client.call_tool("haiku", {"topic": f"<{number}>"})
@@ -111,8 +104,7 @@ async def test_concurrent_sampling_calls_get_their_own_answers(warm, connect, mo
 
 
 @pytest.mark.rule("ELIC-01", "ELIC-06", "ELIC-08")
-@both
-async def test_a_form_elicitation_has_all_fields(warm, connect, mode):
+async def test_a_form_elicitation_has_all_fields(sdk):
     forms, results = [], []
     returned = [
         {"name": "Ada"},
@@ -126,8 +118,7 @@ async def test_a_form_elicitation_has_all_fields(warm, connect, mode):
         forms.append(form)
         return next(answers)
 
-    options = {"mode": mode, "elicitation": fill}
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(elicitation=fill) as client:
         for _ in returned:
             result = await client.call_tool("order", check=True)
             results.append(result.structured_content)
@@ -153,8 +144,7 @@ async def test_a_form_elicitation_has_all_fields(warm, connect, mode):
 
 
 @pytest.mark.rule("MRTR-12", "MRTR-13", "MRTR-16")
-@both
-async def test_a_tool_may_elicit_several_times_in_one_call(warm, connect, mode):
+async def test_a_tool_may_elicit_several_times_in_one_call(sdk):
     messages = []
 
     def fill(form):
@@ -163,12 +153,11 @@ async def test_a_tool_may_elicit_several_times_in_one_call(warm, connect, mode):
         return {"name": "Ada", "pieces": 9} if is_order else {"sure": True}
 
     options = {
-        "mode": mode,
         "elicitation": fill,
         "sampling": lambda _: answer(),
         "roots": ["file:///srv/a", "file:///srv/b"],
     }
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(**options) as client:
         careful = await client.call_tool("order_carefully", check=True)
         arguments = {"topic": "everything"}
         combined = await client.call_tool("everything", arguments, check=True)
@@ -177,21 +166,10 @@ async def test_a_tool_may_elicit_several_times_in_one_call(warm, connect, mode):
     assert combined.text == "old pond, Ada, 2"
 
 
-@pytest.mark.rule("ROOT-01")
-@in_a_session
-async def test_roots_are_sent_in_a_session(warm, connect, mode):
-    await check_roots(warm, connect, mode)
-
-
-@pytest.mark.rule("ROOT-02")
-@stateless
-async def test_roots_are_sent_when_input_is_required(warm, connect, mode):
-    await check_roots(warm, connect, mode)
-
-
-async def check_roots(warm, connect, mode):
+@pytest.mark.rule("ROOT-01", "ROOT-02")
+async def test_roots_are_sent_in_both_eras(sdk):
     roots = [pathlib.Path("/srv/a b"), Root("file:///srv/c", name="See")]
-    async with connect(warm("sdk_interactive"), mode=mode, roots=roots) as client:
+    async with sdk(roots=roots) as client:
         first = await client.call_tool("folders", check=True)
         roots.pop()
         await client.notify_roots_changed()
@@ -203,8 +181,7 @@ async def check_roots(warm, connect, mode):
     assert second.structured_content["result"] == ["None=file:///srv/a%20b"]
 
 
-@both
-async def test_a_url_elicitation_reaches_the_handler(warm, connect, mode):
+async def test_a_url_elicitation_reaches_the_handler(sdk, mode):
     offered, recorder = [], Recorder()
     answers = iter(["accept", "decline"])
 
@@ -213,11 +190,10 @@ async def test_a_url_elicitation_reaches_the_handler(warm, connect, mode):
         return next(answers)
 
     options = {
-        "mode": mode,
         "elicitation": mcpwire.Elicitation(url=offer),
         "on_notification": recorder,
     }
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(**options) as client:
         accepted = await client.call_tool("sign_in", {"url": PAGE}, check=True)
         declined = await client.call_tool("sign_in", {"url": PAGE}, check=True)
     assert (accepted.text, declined.text) == ("accept", "decline")
@@ -232,15 +208,14 @@ async def test_a_url_elicitation_reaches_the_handler(warm, connect, mode):
 
 
 @stateless
-async def test_prompts_and_resources_may_require_input(warm, connect, mode):
+async def test_prompts_and_resources_may_require_input(sdk):
     messages = []
 
     def fill(form):
         messages.append(form.message)
         return {"name": "Ada"} if len(messages) == 1 else {}
 
-    options = {"mode": mode, "elicitation": fill}
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(elicitation=fill) as client:
         prompt = await client.get_prompt("letter", {"to": "Bo"})
         text = await client.read_text("vault://seven")
     assert prompt.messages[0].text == "Dear Bo, yours, Ada"
@@ -251,9 +226,8 @@ async def test_prompts_and_resources_may_require_input(warm, connect, mode):
 # --- refusals
 
 
-@both
-async def test_a_client_without_handlers_gets_no_requests(warm, connect, mode):
-    async with connect(warm("sdk_interactive"), mode=mode) as client:
+async def test_a_client_without_handlers_gets_no_requests(sdk, mode):
+    async with sdk() as client:
         for tool, arguments, needed in (
             ("haiku", {"topic": "x"}, {"sampling": {}}),
             ("order", {}, {"elicitation": {"form": {}}}),
@@ -272,16 +246,14 @@ async def test_a_client_without_handlers_gets_no_requests(warm, connect, mode):
         assert await client.ping() > 0
 
 
-@both
-async def test_an_unsafe_elicitation_url_reaches_no_handler(warm, connect, mode):
+async def test_an_unsafe_elicitation_url_reaches_no_handler(sdk, mode):
     url = "http://ada:secret@example.org/"
     handler = mcpwire.Elicitation(url=raising(AssertionError))
-    options = {"mode": mode, "elicitation": handler}
     refusals = {
         "session": mcpwire.InvalidParams,
         "stateless": mcpwire.RemoteProtocolError,
     }
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(elicitation=handler) as client:
         with pytest.raises(refusals[mode], match="url") as refused:
             await client.call_tool("sign_in", {"url": url})
         assert "secret" not in str(refused.value)
@@ -292,15 +264,14 @@ REFUSED = mcpwire.RPCError("the user said no", code=-1, data={"asked": 1})
 
 
 @in_a_session
-async def test_a_session_server_gets_the_error_of_a_handler(warm, connect, mode):
+async def test_a_session_server_gets_the_error_of_a_handler(sdk):
     """The SDK forwards the error response of its request as the error of the call."""
     errors = iter([REFUSED, ValueError("a secret")])
 
     def fail(_):
         raise next(errors)
 
-    options = {"mode": mode, "sampling": fail}
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(sampling=fail) as client:
         with pytest.raises(mcpwire.RPCError) as refused:
             await client.call_tool("haiku", {"topic": "x"})
         with pytest.raises(mcpwire.InternalError, match="the handler failed") as failed:
@@ -313,7 +284,7 @@ async def test_a_session_server_gets_the_error_of_a_handler(warm, connect, mode)
 
 @pytest.mark.rule("SAMP-08")
 @stateless
-async def test_a_handler_error_ends_a_stateless_call(warm, connect, mode):
+async def test_a_handler_error_ends_a_stateless_call(sdk):
     """Input responses have no errors: the call ends in the client."""
     errors = iter([REFUSED, ValueError("of our own"), None])
 
@@ -323,8 +294,7 @@ async def test_a_handler_error_ends_a_stateless_call(warm, connect, mode):
             raise error
         return 7
 
-    options = {"mode": mode, "sampling": fail}
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(sampling=fail) as client:
         with pytest.raises(mcpwire.CallCancelled, match="the user said no") as refused:
             await client.call_tool("haiku", {"topic": "x"})
         with pytest.raises(ValueError, match="of our own"):
@@ -338,8 +308,7 @@ async def test_a_handler_error_ends_a_stateless_call(warm, connect, mode):
 # --- a handler that runs while its call ends
 
 
-@both
-async def test_a_handler_is_cancelled_with_its_call(warm, connect, mode):
+async def test_a_handler_is_cancelled_with_its_call(sdk):
     """Only async handlers: a thread cannot be stopped from outside."""
     begun, stopped = anyio.Event(), anyio.Event()
 
@@ -350,8 +319,7 @@ async def test_a_handler_is_cancelled_with_its_call(warm, connect, mode):
         finally:
             stopped.set()
 
-    options = {"mode": mode, "sampling": think}
-    async with connect(warm("sdk_interactive"), **options) as client:
+    async with sdk(sampling=think) as client:
         call = await client.start_call("haiku", {"topic": "x"})
         with anyio.fail_after(TIMEOUT_S):
             await begun.wait()
