@@ -85,18 +85,6 @@ async def test_an_observer_must_be_added_before_connecting():
             client.observe(observer)
 
 
-async def test_subscribed_lists_the_subscribed_uris():
-    server = FakeServer(
-        {"resources/subscribe": lambda *_: {}, "resources/unsubscribe": lambda *_: {}},
-        capabilities={"resources": {"subscribe": True}},
-    )
-    async with mcpwire.Client(server) as client:
-        await client.subscribe("file:///a")
-        assert client.subscribed == {"file:///a"}
-        await client.unsubscribe("file:///a")
-        assert client.subscribed == frozenset()
-
-
 # Handlers that change...
 
 
@@ -152,22 +140,6 @@ async def test_an_invalid_handler_changes_no_handlers():
 
 
 # Calls cancelled by id...
-
-
-@pytest.mark.system("A31")
-@pytest.mark.rule("CAN-12")
-async def test_a_call_can_be_cancelled_by_its_request_id():
-    server = FakeServer({"tools/call": lambda *_: SILENCE})
-    async with mcpwire.Client(server) as client:
-        waiting = asyncio.ensure_future(client.call_tool("x"))
-        await until(lambda: server.requests("tools/call"))
-        id = server.current["id"]
-        client.cancel(id, "enough")
-        with pytest.raises(mcpwire.CallCancelled, match="enough"):
-            await waiting
-        client.cancel(id)
-    cancelled = [m for m in server.received if m["method"] == "notifications/cancelled"]
-    assert [m["params"] for m in cancelled] == [{"requestId": id, "reason": "enough"}]
 
 
 @pytest.mark.system("A31")

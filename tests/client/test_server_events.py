@@ -80,6 +80,7 @@ async def test_updates_of_a_resource_arrive_until_unsubscribe(version):
     queue = asyncio.Queue()
     async with mcpwire.Client(server, on_notification=queue.put_nowait) as client:
         await client.subscribe(URI)
+        assert client.subscribed == {URI}
         server.emit(UPDATED, uri=URI)
         notification = await queue.get()
         assert notification.params.uri == URI
@@ -87,6 +88,7 @@ async def test_updates_of_a_resource_arrive_until_unsubscribe(version):
             lists = {"toolsListChanged": True, "resourcesListChanged": True}
             assert server.filters() == [{**lists, "resourceSubscriptions": [URI]}]
         await client.unsubscribe(URI)
+        assert client.subscribed == frozenset()
         await client.discover() if version == STATELESS else await client.ping()
         if version == STATELESS:
             assert server.filters() == [lists]

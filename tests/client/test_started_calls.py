@@ -95,6 +95,8 @@ async def test_cancelling_by_task_handle_or_id_notifies_the_server():
         await client.ping()
     cancelled = [m for m in server.received if m["method"] == "notifications/cancelled"]
     assert [m["params"]["requestId"] for m in cancelled] == ids
+    reasons = [m["params"]["reason"] for m in cancelled[1:]]
+    assert reasons == ["enough", "no longer needed"]
     assert len(set(ids)) == 3
 
 
