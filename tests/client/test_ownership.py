@@ -30,26 +30,6 @@ async def assert_works(client):
     assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
 
 
-@pytest.mark.pain("P01")
-async def test_one_task_connects_another_uses_and_a_third_closes():
-    client = mcpwire.Client(echo())
-    await asyncio.create_task(client.connect())
-    await asyncio.create_task(assert_works(client))
-    await asyncio.create_task(client.aclose())
-    await client.aclose()
-    assert not client.is_connected
-
-
-@pytest.mark.pain("P01")
-async def test_two_clients_close_in_the_order_they_were_opened():
-    first, second = mcpwire.Client(echo()), mcpwire.Client(echo())
-    await first.connect()
-    await second.connect()
-    await first.aclose()
-    await assert_works(second)
-    await second.aclose()
-
-
 async def test_a_closed_client_does_not_keep_callbacks_alive():
     def callback(_):
         pass
@@ -99,21 +79,6 @@ async def test_concurrent_connects_and_closes_are_shared():
     assert client.stats.connections == 1
     await assert_works(client)
     await asyncio.gather(*(client.aclose() for _ in range(5)))
-
-
-@pytest.mark.fault("F42")
-@pytest.mark.pain("P10")
-@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 20])
-async def test_a_cancelled_connect_leaves_no_connection(turns):
-    client = mcpwire.Client(silent())
-    task = asyncio.create_task(client.connect())
-    for _ in range(turns):
-        await asyncio.sleep(0)  # one loop iteration
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert not client.is_connected
-    assert client._connection._opening is None
 
 
 @pytest.mark.fault("F42")
