@@ -255,9 +255,8 @@ async def test_a_handler_may_use_and_close_its_own_client(version):
 
     ended = asyncio.Event()
     listed = []
-    done = {"resultType": "complete"} if version == STATELESS else {}
     server = Asking("sampling/createMessage", SAMPLE, version)
-    server.methods["tools/list"] = lambda *_: done | {"tools": []}
+    server.methods["tools/list"] = lambda *_: {"tools": []}
     client = mcpwire.Client(server, sampling=sample)
     await client.connect()
     with pytest.raises(mcpwire.ConnectionClosed):

@@ -140,7 +140,7 @@ async def test_cancel_with_an_unknown_id_sends_no_message(id):
         client.cancel(id)
         await client.ping()
         assert not call.done
-    assert not [m for m in server.received if m["method"] == "notifications/cancelled"]
+    assert server.requests("notifications/cancelled") == []
 
 
 def test_an_observed_client_can_be_garbage_collected():

@@ -56,8 +56,7 @@ class MortalServer(FakeServer):
         if params["name"] == "die" and len(self.lives) == 1:
             self.die()
             return SILENCE
-        done = {"resultType": "complete"} if self.version == STATELESS else {}
-        return done | text("alive")
+        return text("alive")
 
     def calls(self):
         return [
@@ -246,11 +245,8 @@ async def test_subscriptions_that_wait_for_another_one_continue_after_a_loss():
 
 @ERA
 async def test_a_watch_reads_again_after_a_loss(version):
-    done = {"resultType": "complete"} if version == STATELESS else {}
-
     def read(params, server):
-        life = str(len(server.lives))
-        return done | {"contents": [{"uri": URI, "text": life}]}
+        return {"contents": [{"uri": URI, "text": str(len(server.lives))}]}
 
     server = MortalServer(version, **{"resources/read": read})
     async with mcpwire.Client(server) as client, client.watch(URI) as contents:

@@ -39,10 +39,8 @@ async def test_cancelling_a_started_call_notifies_the_server():
         assert caught.value.reason == "enough"
         call.cancel("late")
         await client.ping()
-    cancelled = [m for m in server.received if m["method"] == "notifications/cancelled"]
-    assert [m["params"] for m in cancelled] == [
-        {"requestId": call.request_id, "reason": "enough"}
-    ]
+    cancellation = {"requestId": call.request_id, "reason": "enough"}
+    assert server.requests("notifications/cancelled") == [cancellation]
 
 
 async def test_an_error_after_a_cancelled_wait_is_raised_by_the_next():
@@ -93,9 +91,9 @@ async def test_cancelling_by_task_handle_or_id_notifies_the_server():
             with pytest.raises(mcpwire.CallCancelled, match=reason):
                 await call
         await client.ping()
-    cancelled = [m for m in server.received if m["method"] == "notifications/cancelled"]
-    assert [m["params"]["requestId"] for m in cancelled] == ids
-    reasons = [m["params"]["reason"] for m in cancelled[1:]]
+    cancelled = server.requests("notifications/cancelled")
+    assert [params["requestId"] for params in cancelled] == ids
+    reasons = [params["reason"] for params in cancelled[1:]]
     assert reasons == ["enough", "no longer needed"]
     assert len(set(ids)) == 3
 
@@ -112,7 +110,7 @@ async def test_a_cancelled_wait_does_not_cancel_a_started_call():
         assert not call.done
         server.send({"jsonrpc": "2.0", "id": call.request_id, "result": text("yes")})
         assert (await call).text == "yes"
-    assert not [m for m in server.received if m["method"] == "notifications/cancelled"]
+    assert server.requests("notifications/cancelled") == []
 
 
 async def test_a_call_cancelled_in_its_handler_sends_no_retry():

@@ -201,14 +201,6 @@ async def test_call_timeout_comes_from_the_group_the_member_or_the_call():
 # Cancelling...
 
 
-def cancelled(server):
-    return [
-        message["params"]
-        for message in server.received
-        if message["method"] == "notifications/cancelled"
-    ]
-
-
 @pytest.mark.system("A31", "L-A1")
 async def test_cancel_by_request_id_cancels_only_that_call(caplog):
     server = ScriptedServer("", "tools/call")
@@ -218,11 +210,12 @@ async def test_cancel_by_request_id_cancels_only_that_call(caplog):
             group.cancel("a", id)
         group.cancel("nowhere", call.request_id)
         await group.ping("a")
-        assert cancelled(server) == []
+        assert server.requests("notifications/cancelled") == []
         group.cancel("a", call.request_id, "enough")
         with pytest.raises(mcpwire.CallCancelled, match="enough"):
             await call
-        assert cancelled(server) == [{"requestId": call.request_id, "reason": "enough"}]
+        cancellation = {"requestId": call.request_id, "reason": "enough"}
+        assert server.requests("notifications/cancelled") == [cancellation]
     assert [each.server for each in caplog.records] == ["nowhere"]
 
 
