@@ -5,8 +5,6 @@ import functools
 import json
 import os
 import secrets
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,51 +12,24 @@ import time
 from pathlib import Path
 
 import pytest
-from ports import kept_port
 from real_servers import NODE_PACKAGES, PEERS, node, require
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "features"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "http"))
+
+from serving import serving_ours
 
 FOLDER = Path(__file__).parent
 SERVED = (sys.executable, str(FOLDER / "served.py"))
 TIMEOUT_S = 60.0
-START = 30.0
 STOP = 30.0
 
 
 @pytest.fixture(scope="module")
-def served_http(tmp_path_factory):
-    """Serve on a port; the server must end with code 0, and without a traceback."""
-    log = tmp_path_factory.mktemp("served") / "log.txt"
-    with kept_port() as port, serving(port, log):
-        yield f"http://127.0.0.1:{port}/mcp"
-
-
-@contextlib.contextmanager
-def serving(port, log):
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*SERVED, str(port)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
-        )
-    try:
-        until_listening(process, port, log)
-        yield
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(STOP) == 0, log.read_text()
-        assert "Traceback" not in log.read_text()
-    finally:
-        process.kill()
-        process.wait(STOP)
-
-
-def until_listening(process, port, log):
-    end = time.monotonic() + START
-    while process.poll() is None and time.monotonic() < end:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.02)  # there is no event for listening
-        else:
-            return
-    raise AssertionError(log.read_text())
+def served_http():
+    """Serve on a port."""
+    with serving_ours(lambda port: (*SERVED, str(port))) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import threading
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from notification_log import Recorder
 
 START_S: Final = 30.0
+STOP_S: Final = 30.0
 GONE_S: Final = 30.0
 AGAIN_S: Final = 0.5
 NOTE: Final = "note://shared"
@@ -139,7 +141,7 @@ class Served:
 
     def start(self) -> None:
         """Start it, and return when it listens."""
-        output = []
+        self.output = output = []
         self.process = subprocess.Popen(
             self._server.argv,
             stdin=subprocess.DEVNULL,
@@ -197,6 +199,25 @@ async def write_until_updated(client: Any, kind: Kind, recorder: Recorder) -> No
             await client.call_tool(tool, arguments, check=True)
             with anyio.move_on_after(AGAIN_S):
                 await recorder.until(lambda: recorder.of(UPDATED))
+
+
+@contextlib.contextmanager
+def serving_ours(argv_of: Callable[[int], tuple[str, ...]]):
+    """Serve a program of ours; it must end with code 0, and without a traceback.
+
+    Yields its URL. `argv_of` returns the command line for a port.
+    """
+    kind = replace(EVERYTHING, name="ours", says=b"serving")
+    with kept_port() as port:
+        server = RealServer("ours", argv_of(port), dict(os.environ))
+        served = Served(server, kind, port)
+        try:
+            yield served.url
+            served.process.send_signal(signal.SIGTERM)
+            assert served.process.wait(STOP_S) == 0
+        finally:
+            served.stop()
+        assert b"Traceback" not in b"".join(served.output)
 
 
 @contextlib.contextmanager

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ports import kept_port
 from real_servers import NODE_PACKAGES, PEERS, RealServer, node
-from serving import EVERYTHING, Served
+from serving import serving_ours
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
 HERE = Path(__file__).parent
 GATEWAY = (sys.executable, "-m", "mcpwire", "gateway", "--config")
 TIMEOUT_S = 90.0
-STOP_S = 30.0
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 NOON = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
 ALIAS = "mcpgw://web/demo%3A%2F%2Fresource%2Fstatic%2Fdocument%2Fstructure.md"
@@ -70,17 +66,10 @@ def configuration(real, warm, web, tmp_path):
 
 @pytest.fixture
 def served(configuration):
-    """Serve the gateway on a port; at the end it must exit by itself."""
-    kind = replace(EVERYTHING, name="gateway", says=b"serving")
-    with kept_port() as port:
-        argv = (*GATEWAY, configuration, "--http", f"127.0.0.1:{port}")
-        served = Served(RealServer("gateway", argv), kind, port)
-        try:
-            yield served.url
-            served.process.send_signal(signal.SIGTERM)
-            assert served.process.wait(STOP_S) == 0
-        finally:
-            served.stop()
+    """Serve the gateway on a port."""
+    command = (*GATEWAY, configuration, "--http")
+    with serving_ours(lambda port: (*command, f"127.0.0.1:{port}")) as url:
+        yield url
 
 
 PYTHON = (str(PEERS / "python-sdk/bin/python"), str(HERE / "python_client.py"))
