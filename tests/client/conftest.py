@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "over_http")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "over_http"), str(HERE.parent / "sync")]

@@ -1,17 +1,15 @@
 """Tasks with the blocking client: the same functions, and Ctrl-C."""
 
-import time
-
 import pytest
 from ctrl_c import interrupting
 from hosting import hosted
 from task_server import DONE, FORM, TaskServer, needs, task_state
+from waiting import BOUND_S, until
 
 import mcpwire
 import mcpwire.sync
 from mcpwire.protocol.methods import TASKS
 
-BOUND_S = 30.0
 ID = "t-1"
 WORKING = task_state("working")
 ANSWER = {"action": "accept", "content": {"name": "Ada"}}
@@ -20,14 +18,6 @@ ANSWER = {"action": "accept", "content": {"name": "Ada"}}
 def connected(target, **options):
     options = {"extensions": [TASKS], "timeout": BOUND_S, **options}
     return mcpwire.sync.Client(target, **options)
-
-
-def wait_until(predicate):
-    """Poll until the predicate is true, for `BOUND_S` at most."""
-    end = time.monotonic() + BOUND_S
-    while not predicate():
-        assert time.monotonic() < end
-        time.sleep(0.002)  # the server has no event for it
 
 
 @pytest.mark.rule("TX-16")
@@ -46,7 +36,7 @@ def test_ctrl_c_cancels_the_task(place):
             pytest.raises(KeyboardInterrupt),
         ):
             c.call_tool("train")
-        wait_until(lambda: server.params_of("tasks/cancel"))
+        until(lambda: server.params_of("tasks/cancel"))
     assert server.params_of("tasks/update") == []
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 import pytest
+from able_server import METHODS
 from fakes import FakeServer, text
 from group_servers import BOUND_S, CAPABILITIES, ScriptedServer, Unreachable
 from loop_polling import until
@@ -16,37 +17,20 @@ URI = "file:///a"
 PROMPT = {"type": "ref/prompt", "name": "p"}
 
 
-class FullServer(ScriptedServer):
-    """A server with tools, resources, prompts, completions and logging."""
-
-    def __init__(self, *held):
-        contents = [{"uri": URI, "text": "read"}]
-        message = {"role": "user", "content": {"type": "text", "text": "hi"}}
-        templates = [{"name": "t", "uriTemplate": "file:///{x}"}]
-        super().__init__(
-            "called",
-            *held,
-            **{
-                "resources/list": lambda *_: {"resources": [{"uri": URI, "name": "a"}]},
-                "resources/templates/list": lambda *_: {"resourceTemplates": templates},
-                "resources/read": lambda *_: {"contents": contents},
-                "prompts/list": lambda *_: {"prompts": [{"name": "p"}]},
-                "prompts/get": lambda *_: {"messages": [message]},
-                "completion/complete": lambda *_: {"completion": {"values": ["v"]}},
-                "logging/setLevel": lambda *_: {},
-            },
-        )
+def full_server():
+    """Return a server with tools, resources, prompts, completions and logging."""
+    return ScriptedServer(**METHODS)
 
 
 VERBS = {
-    "call_tool": (("x", {"a": 1}), lambda result: result.text == "called"),
+    "call_tool": (("x", {"a": 1}), lambda result: result.text == "x"),
     "list_tools": ((), lambda tools: [each.name for each in tools] == ["x"]),
-    "read_resource": ((URI,), lambda result: result.text == "read"),
-    "list_resources": ((), lambda found: [each.uri for each in found] == [URI]),
-    "list_resource_templates": ((), lambda found: [e.name for e in found] == ["t"]),
+    "read_resource": ((URI,), lambda result: result.text == "t"),
+    "list_resources": ((), lambda found: [each.uri for each in found] == ["a://1"]),
+    "list_resource_templates": ((), lambda found: [e.name for e in found] == ["any"]),
     "list_prompts": ((), lambda found: [each.name for each in found] == ["p"]),
     "get_prompt": (("p", {"a": "b"}), lambda found: len(found.messages) == 1),
-    "complete": ((PROMPT, "a", "v"), lambda found: found.completion.values == ["v"]),
+    "complete": ((PROMPT, "a", "v"), lambda found: found.completion.values[1] == "v"),
     "ping": ((), lambda seconds: 0 <= seconds < BOUND_S),
     "subscribe": ((URI,), lambda nothing: nothing is None),
     "set_log_level": (("error",), lambda nothing: nothing is None),
@@ -59,7 +43,7 @@ VERBS = {
 @pytest.mark.parametrize("verb", VERBS)
 async def test_each_operation_reaches_only_the_named_server(verb, caplog):
     args, is_right = VERBS[verb]
-    here, elsewhere = FullServer(), FullServer()
+    here, elsewhere = full_server(), full_server()
     async with Group({"here": here, "elsewhere": elsewhere}) as group:
         before = len(elsewhere.received)
         assert is_right(await getattr(group, verb)("here", *args))
@@ -79,7 +63,7 @@ def _typed(args):
 
 @pytest.mark.system("A26")
 async def test_unsubscribe_reaches_the_named_server():
-    server = FullServer()
+    server = full_server()
     async with Group({"a": server}) as group:
         await group.subscribe("a", URI)
         await group.unsubscribe("a", URI)
@@ -118,7 +102,7 @@ async def test_invalid_reference_is_refused_before_the_server_lookup(ref):
 
 @pytest.mark.system("A28")
 async def test_both_kinds_of_reference_are_completed():
-    server = FullServer()
+    server = full_server()
     async with Group({"a": server}) as group:
         refs = [PROMPT, {"type": "ref/resource", "uri": "file:///{x}"}]
         for ref in (*refs, types.PromptReference(name="p")):
@@ -143,7 +127,7 @@ async def test_tool_error_is_a_result_and_raises_only_with_check(caplog):
 
 @pytest.mark.system("A30")
 async def test_server_info_is_returned_without_a_request():
-    server = FullServer()
+    server = full_server()
     server.members["instructions"] = "be kind"
     async with Group({"a": server, "b": ScriptedServer()}) as group:
         before = len(server.received)

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from able_servers import server as able_server
+from able_server import server as able_server
 from mcp_server import scripted_mcp
 from scripted import scripted
 from waiting import BOUND_S, echoed, until

@@ -5,7 +5,7 @@ import subprocess
 import threading
 
 import pytest
-from able_servers import TOOL, hang_up, server
+from able_server import TOOL, hang_up, server
 from echoing import command
 from fakes import SILENCE, FakeServer, text
 from requesting_server import SAMPLE, Asking, model, sampled
