@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 
 import pytest
 from fakes import SILENCE, FakeServer, text
@@ -17,7 +17,7 @@ MANY_CALLS = 20_000
 """With `--all-grounds`, as in `make verify`."""
 
 
-@pytest.mark.system("L-U3")
+@pytest.mark.system("L-U3", "L-R2", "R04")
 @pytest.mark.pain("P12", "P29")
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.grounds(5, "echo")
@@ -28,6 +28,8 @@ def test_eight_threads_get_their_own_results_of_one_client(
     if background:
         count //= 10
 
+    thread_counts = set()
+
     def work(thread):
         wrong = []
         for number in range(count // 8):
@@ -35,12 +37,14 @@ def test_eight_threads_get_their_own_results_of_one_client(
             answer = echoed(client, message)
             if answer != message:
                 wrong.append((message, answer))
+        thread_counts.add(len(own_threads()))
         return wrong
 
     with mcpwire.sync.Client(echo.target, background=background) as client:
         before = client.stats.requests
         running = [threads.submit(work, number) for number in range(8)]
         assert [each.result() for each in running] == [[]] * 8
+        assert thread_counts == {int(background)}
         assert client.stats.requests - before == count
         assert client.stats.connections == 1
 
@@ -209,22 +213,6 @@ def test_threads_get_their_own_results_from_a_dying_server(threads):
         answers = [each.result(BOUND_S) for each in running]
         assert sum(answers) > 200
         assert client.stats.connections > 5
-
-
-@pytest.mark.system("L-R2", "R04")
-def test_many_threads_call_without_new_threads(echo):
-    with mcpwire.sync.Client(echo.target) as client, ThreadPoolExecutor(8) as threads:
-        start, counts = threading.Barrier(8), set()
-
-        def work(number):
-            start.wait(BOUND_S)
-            for turn in range(10):
-                assert echoed(client, f"{number}.{turn}") == f"{number}.{turn}"
-                counts.add(len(own_threads()))
-
-        for each in [threads.submit(work, number) for number in range(8)]:
-            each.result(BOUND_S)
-    assert counts == {0}
 
 
 @pytest.mark.parametrize("turns", range(4))
