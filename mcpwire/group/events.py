@@ -147,12 +147,10 @@ class EventBus:
         self._limits = limits
         self._is_subscribed = is_subscribed
         self._callback = on_notification
-        self._buffer: GroupBuffer | None = None
         self._delivery: Delivery | None = None
         self.streams: weakref.WeakSet[GroupEvents] = weakref.WeakSet()
         if on_notification is not None:
-            self._buffer = self.new_buffer()
-            self._delivery = Delivery(self._call_callback, self._buffer)
+            self._delivery = Delivery(self._call_callback, self.new_buffer())
 
     def new_buffer(self) -> GroupBuffer:
         """Create the buffer of a consumer."""
@@ -165,7 +163,7 @@ class EventBus:
     @property
     def dropped(self) -> int:
         """The number of notifications lost because the callback was too slow."""
-        return 0 if self._buffer is None else self._buffer.dropped
+        return 0 if self._delivery is None else self._delivery.dropped
 
     def deliver(
         self, server: str, method: str, params: dict[str, Any] | None, size: int

@@ -538,7 +538,11 @@ class Group(GroupBase[Client]):
         except (asyncio.CancelledError, ToolError):
             raise  # not a failure: a cancelled caller, or a result under `check`
         except Exception as error:
-            reported = error_for_caller(server, error, has_left=entry.is_closed)
+            reported = error
+            if entry.is_closed and isinstance(error, LocalProtocolError):
+                # Its client reports that it is not connected: not the caller's mistake.
+                text = f"the server {server!r} was disconnected"
+                reported = ConnectionClosed(text, sent=False)
             warn(operation, server, reported, **details)
             if reported is error:
                 raise
@@ -793,17 +797,6 @@ async def _log_call(
 
 def _default_client(_: str, target: Any, **options: Any) -> Client:
     return Client(target, **options)
-
-
-def error_for_caller(name: str, error: Exception, *, has_left: bool) -> Exception:
-    """Return the error to raise for a failed call.
-
-    If the server left the group after it was looked up, its client reports that it is
-    not connected, which is not the caller's mistake.
-    """
-    if has_left and isinstance(error, LocalProtocolError):
-        return ConnectionClosed(f"the server {name!r} was disconnected", sent=False)
-    return error
 
 
 class GroupSource:
