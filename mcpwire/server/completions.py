@@ -10,13 +10,13 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams
-from mcpwire.server.authoring.signature import Signature, read_signature
+from mcpwire.server.authoring.signature import Signature, choices_of, read_signature
 from mcpwire.server.components import Table, object_of
 from mcpwire.server.request import EXCERPT, RequestContext, member_of
 from mcpwire.types import Completion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcpwire.server.prompts import Prompt, Prompts
     from mcpwire.server.resources import Resources, Template
@@ -102,9 +102,11 @@ class Completions:
         return self._resources.find_template(uri, request)
 
 
-def _choices(component: Prompt | Template, name: str) -> Iterable[str]:
+def _choices(component: Prompt | Template, name: str) -> Sequence[str]:
     signature: Signature | None = component.signature
-    return (signature and signature.parameters.choices(name)) or ()
+    if signature is None:
+        return ()
+    return choices_of(signature.parameters.schema["properties"].get(name, {})) or ()
 
 
 def _has_choices(component: Prompt | Template) -> bool:

@@ -48,29 +48,7 @@ if TYPE_CHECKING:
 
     """Whether a component exists for a request; applies to lists and to calls."""
 
-_WIRE_TYPES: Final = {
-    "prompt": "Prompt",
-    "resource": "Resource",
-    "template": "ResourceTemplate",
-    "tool": "Tool",
-}
-
 T = TypeVar("T")
-
-
-def trim(
-    kind: str, definition: Mapping[str, Any], revision: Revision
-) -> dict[str, Any]:
-    """Return a definition of a kind without the members that a revision lacks."""
-    from mcpwire import types
-
-    wire_type = getattr(types, _WIRE_TYPES[kind])
-    entry: dict[str, Any] = encode(types.decode(wire_type, dict(definition)), revision)
-    # 2025-11-25 schema, Tool: the root of an output schema is an object there.
-    output = entry.get("outputSchema")
-    if output and revision <= LATEST_SESSION and output.get("type") != "object":
-        del entry["outputSchema"]
-    return entry
 
 
 def compose(
@@ -137,6 +115,9 @@ class ComponentKeywords(TypedDict, total=False):
     visible: Visible | None
     """Takes a `Context` and the component; returns whether the component exists."""
 
+    thread: bool | None
+    """Whether a plain function runs in a worker thread; ``None``: it does."""
+
 
 class ToolKeywords(ComponentKeywords, total=False):
     """The options of a tool."""
@@ -162,9 +143,6 @@ class ToolKeywords(ComponentKeywords, total=False):
     task: Literal["forbidden", "optional", "required"]
     """Whether calls may or must run as tasks."""
 
-    thread: bool | None
-    """Whether a plain function runs in a worker thread; ``None``: it does."""
-
     coerce: bool | None
     """Whether arguments of a wrong type are converted where that is safe."""
 
@@ -187,9 +165,6 @@ class ResourceKeywords(ComponentKeywords, total=False):
 
     unchecked: Iterable[str]
     """Variables of a template that may be ``..`` or absolute paths."""
-
-    thread: bool | None
-    """Whether a plain function runs in a worker thread; ``None``: it does."""
 
 
 class FileKeywords(ResourceKeywords, total=False):
@@ -214,9 +189,6 @@ class PromptKeywords(ComponentKeywords, total=False):
 
     arguments: Iterable[PromptArgument | Mapping[str, Any]] | None
     """Its arguments, if the function's parameters do not define them."""
-
-    thread: bool | None
-    """Whether a plain function runs in a worker thread; ``None``: it does."""
 
 
 _OPTIONS: Final = {
@@ -257,8 +229,8 @@ def check_options(
 class Component:
     """A tool, resource, template or prompt."""
 
-    kind: ClassVar[str]
-    """The kind of its definition."""
+    wire_type: ClassVar[str]
+    """The name of its definition's type in `mcpwire.types`."""
 
     key: str
     """Its name, URI or URI template, unique within its kind."""
@@ -341,12 +313,18 @@ class Component:
         )
 
     def entry_at(self, revision: Revision) -> dict[str, Any]:
-        """Return its entry in the list of a revision."""
+        """Return its definition without the members that a revision lacks."""
         entry = self._entries.get(revision.name)
         if entry is None:
-            entry = self._entries[revision.name] = trim(
-                self.kind, self.definition, revision
-            )
+            from mcpwire import types
+
+            wire_type = getattr(types, self.wire_type)
+            entry = encode(types.decode(wire_type, dict(self.definition)), revision)
+            # 2025-11-25 schema, Tool: the root of an output schema is an object there.
+            output = entry.get("outputSchema")
+            if output and revision <= LATEST_SESSION and output.get("type") != "object":
+                del entry["outputSchema"]
+            self._entries[revision.name] = entry
         return entry
 
     def with_prefix(self, prefix: str) -> Self:
@@ -583,18 +561,14 @@ class Table(Generic[C]):
 
     def page(self, params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
         """Handle the list method: return one page of the request's components."""
-        page, next_cursor = page_of(
+        page, following = page_of(
             self.all(request),
             params.get("cursor"),
             size=self._page_size,
             name=self._listed,
         )
-        revision = request.revision
-        result: dict[str, Any] = {
-            self._listed: [item.entry_at(revision) for item in page]
-        }
-        if next_cursor is not None:
-            result["nextCursor"] = next_cursor
+        entries = [component.entry_at(request.revision) for component in page]
+        result: dict[str, Any] = {self._listed: entries, **following}
         # 2026-07-28 server/utilities/caching: the same scope on all pages, and public
         # only if all clients get the same list.
         if request.info.principal is None and not self.depends_on_client():
@@ -639,14 +613,15 @@ def page_of(
     size: int | None,
     name: str,
     key: Callable[[T], str] = attrgetter("key"),
-) -> tuple[list[T], str | None]:
-    """Return a page of the list of that name, and the cursor of the next, if any."""
+) -> tuple[list[T], dict[str, str]]:
+    """Return a page of the list of that name, and the member that names the next."""
     start = 0 if cursor is None else _start([key(item) for item in items], cursor, name)
     end = len(items) if size is None else start + size
     if end >= len(items):
-        return list(items[start:]), None
+        return list(items[start:]), {}
     position = [name, key(items[end - 1]), key(items[end])]
-    return list(items[start:end]), urlsafe_b64encode(encode_json(position)).decode()
+    cursor = urlsafe_b64encode(encode_json(position)).decode()
+    return list(items[start:end]), {"nextCursor": cursor}
 
 
 def _start(keys: list[str], cursor: object, name: str) -> int:

@@ -13,7 +13,12 @@ import attrs
 from mcpwire.errors import InvalidParams
 from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.results import prompt_result
-from mcpwire.server.authoring.signature import Parameters, Signature, read_signature
+from mcpwire.server.authoring.signature import (
+    Parameters,
+    Signature,
+    choices_of,
+    read_signature,
+)
 from mcpwire.server.components import (
     Component,
     check_options,
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
 class Prompt(Component):
     """A prompt: messages that a function returns and that a user may select."""
 
-    kind: ClassVar[str] = "prompt"
+    wire_type: ClassVar[str] = "Prompt"
 
     arguments: tuple[str, ...] = ()
     """The names of its arguments, in the listed order."""
@@ -129,7 +134,7 @@ def _derive_arguments(signature: Signature) -> list[dict[str, Any]]:
     arguments = []
     for name in parameters.names:
         schema = properties.get(name, {})
-        parts = [schema.get("description"), _format(schema, parameters.choices(name))]
+        parts = [schema.get("description"), _format(schema)]
         description = " ".join(sentence for sentence in parts if sentence)
         argument: dict[str, Any] = {"name": name}
         if description:
@@ -147,9 +152,9 @@ _FORMATS: Final = {
 }
 
 
-def _format(schema: Mapping[str, Any], choices: Iterable[str] | None) -> str | None:
+def _format(schema: Mapping[str, Any]) -> str | None:
     """Return a description of an argument's format, if not every text is valid."""
-    if choices:
+    if choices := choices_of(schema):
         return f"One of: {', '.join(choices)}."
     kind = schema.get("type")
     if kind == "string":

@@ -36,7 +36,7 @@ BYTES_TYPE: Final = "application/octet-stream"
 class Resource(Component):
     """Data that a client may read."""
 
-    kind: ClassVar[str] = "resource"
+    wire_type: ClassVar[str] = "Resource"
 
     contents: list[dict[str, Any]] = attrs.field(factory=list)
     """Its contents, if it has no function."""
@@ -51,7 +51,7 @@ class Resource(Component):
 class Template(Resource):
     """A family of resources, by the pattern of their URIs."""
 
-    kind: ClassVar[str] = "template"
+    wire_type: ClassVar[str] = "ResourceTemplate"
 
     matcher: UriMatcher
 

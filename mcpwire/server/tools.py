@@ -42,7 +42,7 @@ _NOV_2025: Final = REVISIONS[3]
 class Tool(Component):
     """A function that a model may call."""
 
-    kind: ClassVar[str] = "tool"
+    wire_type: ClassVar[str] = "Tool"
 
     timeout: float | None = None
     """The timeout of the function in a call, in seconds."""

@@ -24,7 +24,7 @@ def items(keys):
 def page(found, cursor=None, size=2, name="thing"):
     """Return the keys of a page, and the next cursor."""
     chosen, following = page_of(found, cursor, size=size, name=name)
-    return [item.key for item in chosen], following
+    return [item.key for item in chosen], following.get("nextCursor")
 
 
 def walk(found, size):
@@ -122,14 +122,13 @@ def test_cursor_for_an_empty_list_is_refused():
 
 
 def test_page_of_plain_values_takes_a_name_and_a_key():
-    words, cursor = page_of(["a", "bb", "ccc"], None, size=2, name="words", key=str)
+    options = {"size": 2, "name": "words", "key": str}
+    words, following = page_of(["a", "bb", "ccc"], None, **options)
     assert words == ["a", "bb"]
-    assert page_of(["a", "bb", "ccc"], cursor, size=2, name="words", key=str) == (
-        ["ccc"],
-        None,
-    )
+    cursor = following["nextCursor"]
+    assert page_of(["a", "bb", "ccc"], cursor, **options) == (["ccc"], {})
     with pytest.raises(InvalidParams):
-        page_of(["a", "bb", "ccc"], cursor, size=2, name="others", key=str)
+        page_of(["a", "bb", "ccc"], cursor, **{**options, "name": "others"})
 
 
 @given(st.lists(st.text(), unique=True, max_size=12), st.integers(1, 5))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     RunPlain = Callable[[Callable[[], Any]], Awaitable[Any]]
     """Runs a synchronous function in a thread, where it may block."""
 
+    _Function = Callable[..., Any]
+
 _MAX_FRAMES: Final = 16
 
 
@@ -160,9 +162,7 @@ def _hint_place(target: Any, missing: str) -> str:
     return "what it returns" if name == "return" else f"the parameter {name!r}"
 
 
-def injection_of(
-    parameter: inspect.Parameter, hint: Any
-) -> Dependency | _ContextMark | None:
+def injection_of(parameter: inspect.Parameter, hint: Any) -> Injected | None:
     """Return the injection of a parameter; ``None``: the client fills it."""
     from mcpwire.server.context import Context
 
@@ -185,7 +185,7 @@ class _Plan:
 
     function: Callable[..., Any]
     kind: str
-    injected: Mapping[str, Dependency | _ContextMark]
+    injected: Mapping[str, Injected]
 
 
 def _plan(dependency: Dependency) -> _Plan:
@@ -217,15 +217,13 @@ def _kind(function: Callable[..., Any]) -> str:
 class Dependencies:
     """The dependencies of one function, in the order of evaluation."""
 
-    def __init__(self, injected: Mapping[str, Dependency | _ContextMark]) -> None:
+    def __init__(self, injected: Mapping[str, Injected]) -> None:
         self._injected = dict(injected)
-        self._plans: dict[Callable[..., Any], _Plan] = {}
+        self._plans: dict[_Function, _Plan] = {}
         self._add(injected, ())
 
     def _add(
-        self,
-        injected: Mapping[str, Dependency | _ContextMark],
-        ancestors: tuple[Callable[..., Any], ...],
+        self, injected: Mapping[str, Injected], ancestors: tuple[_Function, ...]
     ) -> None:
         for injection in injected.values():
             if not isinstance(injection, Dependency):
@@ -245,25 +243,23 @@ class Dependencies:
 
     async def resolve(
         self, context: Context, stack: AsyncExitStack, run_plain: RunPlain
-    ) -> Mapping[Callable[..., Any], Any]:
+    ) -> Mapping[_Function, Any]:
         """Evaluate each dependency once; the stack closes the generators."""
-        values: dict[Callable[..., Any], Any] = {}
+        values: dict[_Function, Any] = {}
         for function, plan in self._plans.items():
             arguments = _arguments(plan.injected, context, values)
             values[function] = await _evaluate(plan, arguments, stack, run_plain)
         return values
 
     def arguments(
-        self, context: Context, values: Mapping[Callable[..., Any], Any]
+        self, context: Context, values: Mapping[_Function, Any]
     ) -> dict[str, Any]:
         """Return the injected arguments."""
         return _arguments(self._injected, context, values)
 
 
 def _arguments(
-    injected: Mapping[str, Dependency | _ContextMark],
-    context: Context,
-    values: Mapping[Callable[..., Any], Any],
+    injected: Mapping[str, Injected], context: Context, values: Mapping[_Function, Any]
 ) -> dict[str, Any]:
     return {
         name: values[item.function] if isinstance(item, Dependency) else context

@@ -14,9 +14,8 @@ import enum
 import functools
 import inspect
 import re
-import typing
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 import msgspec
@@ -45,7 +44,6 @@ from mcpwire.server.authoring.injection import (
 from mcpwire.server.authoring.results import Returns, read_returns
 from mcpwire.server.authoring.schemas import (
     Schemas,
-    bare_hint,
     members_of,
     translate,
     without_null,
@@ -264,22 +262,6 @@ class HintedParameters:
             except JSONDecodeError:
                 raise error from None
 
-    def choices(self, name: str) -> list[str] | None:
-        """Return the values that an argument's hint lists; ``None``: no list."""
-        parameter = self._by_name.get(name)
-        if parameter is None:
-            return None
-        choices: list[str] = []
-        for member in members_of(parameter.hint):
-            plain = bare_hint(member)
-            if plain is _NONE:
-                continue
-            texts = _allowed_texts(plain)
-            if texts is None:
-                return None
-            choices += texts
-        return list(dict.fromkeys(choices))
-
 
 def _default(default: Any) -> tuple[Any, ...]:
     """Return the default of a struct field."""
@@ -301,20 +283,6 @@ def _hint(parameter: Parameter) -> Any:
         for member in members_of(parameter.hint)
     )
     return result if takes_none or parameter.default is not None else result | None
-
-
-def _allowed_texts(plain: Any) -> list[str] | None:
-    if plain is bool:
-        return ["true", "false"]
-    if isinstance(plain, type) and issubclass(plain, enum.Enum):
-        return [str(member.value) for member in plain]
-    if typing.get_origin(plain) is Literal:
-        values = (value for value in typing.get_args(plain) if value is not None)
-        return [
-            str(value).lower() if isinstance(value, bool) else str(value)
-            for value in values
-        ]
-    return None
 
 
 # --- schemas
@@ -407,7 +375,7 @@ def _expected(value: Any, rule: Mapping[str, Any]) -> str | None:
     checks = [_IS_TYPE[item] for item in kinds if item in _IS_TYPE]
     if checks and not any(fits(value) for fits in checks):
         return " or ".join(kinds)
-    allowed = rule.get("enum", [rule["const"]] if "const" in rule else None)
+    allowed = _allowed_values(rule)
     if allowed is not None and not any(_is_same(value, item) for item in allowed):
         return describe_choices(allowed)
     if _IS_TYPE["number"](value):
@@ -416,6 +384,28 @@ def _expected(value: Any, rule: Mapping[str, Any]) -> str | None:
         if value > rule.get("maximum", value):
             return f"number <= {rule['maximum']}"
     return None
+
+
+def _allowed_values(rule: Mapping[str, Any]) -> list[Any] | None:
+    values: list[Any] | None = rule.get("enum")
+    return [rule["const"]] if values is None and "const" in rule else values
+
+
+def choices_of(schema: Mapping[str, Any]) -> list[str] | None:
+    """Return the texts that an argument's schema allows; ``None``: no finite list."""
+    choices: list[str] = []
+    for member in schema.get("anyOf", [schema]):
+        kind = member.get("type")
+        values = [True, False] if kind == "boolean" else _allowed_values(member)
+        if values is not None:
+            choices += [
+                str(value).lower() if isinstance(value, bool) else str(value)
+                for value in values
+                if value is not None
+            ]
+        elif kind != "null":
+            return None
+    return list(dict.fromkeys(choices))
 
 
 def _add_defaults(
@@ -470,14 +460,6 @@ class ExplicitParameters:
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
         """Check arguments that are texts, without converting them."""
         return self.convert(dict(arguments))
-
-    def choices(self, name: str) -> list[str] | None:
-        """Return the texts that an argument's schema lists; ``None``: no list."""
-        rule = self._properties.get(name)
-        values = rule.get("enum") if isinstance(rule, dict) else None
-        if not isinstance(values, list):
-            return None
-        return [value for value in values if isinstance(value, str)]
 
 
 Parameters: TypeAlias = "HintedParameters | ExplicitParameters"

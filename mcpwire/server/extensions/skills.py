@@ -288,17 +288,14 @@ class Skills:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Handle ``skills/list``."""
-        page, next_cursor = page_of(
+        page, following = page_of(
             [skill.entry for skill in self._skills.values()],
             params.get("cursor"),
             size=self._page_size,
             name="skills",
             key=itemgetter("uri"),
         )
-        result: dict[str, Any] = {"skills": page}
-        if next_cursor is not None:
-            result["nextCursor"] = next_cursor
-        return {**result, **self._hints(request)}
+        return {"skills": page, **following, **self._hints(request)}
 
     def get_skill(
         self, params: dict[str, Any], request: RequestContext
@@ -318,18 +315,15 @@ class Skills:
         children = self._folders.get(uri.removesuffix("/"))
         if children is None:
             raise _unknown("directory", uri)
-        page, next_cursor = page_of(
+        page, following = page_of(
             children,
             params.get("cursor"),
             size=self._page_size,
             name=f"directory {uri.removesuffix('/')}",
             key=itemgetter("uri"),
         )
-        result: dict[str, Any] = {"resources": page}
-        if next_cursor is not None:
-            result["nextCursor"] = next_cursor
         # Some clients require cache hints here, as in lists of resources.
-        return {**result, **self._hints(request)}
+        return {"resources": page, **following, **self._hints(request)}
 
     def _hints(self, request: RequestContext) -> dict[str, Any]:
         scope = "public" if request.info.principal is None else "private"

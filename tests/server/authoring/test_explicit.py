@@ -135,12 +135,10 @@ def test_schema_is_copied():
     assert parameters.convert({"a": 1}) == {}
 
 
-def test_names_and_choices_come_from_the_schema():
+def test_names_come_from_the_schema():
     parameters = ExplicitParameters(SCHEMA, None)
     assert parameters.names == ("city", "days", "free")
     assert parameters.required == {"city"}
-    assert parameters.choices("city") == ["Rome", "Oslo"]
-    assert parameters.choices("days") is parameters.choices("free") is None
 
 
 def test_strings_are_not_converted():
