@@ -34,6 +34,10 @@ ALL = {
 }
 """The capabilities of a client that supports every kind of request."""
 
+FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+YES = {"action": "accept", "content": {"text": "yes"}}
+
 CALL = {"name": "tool", "arguments": {"n": 1}}
 
 KEYS = (b"k" * 32,)
@@ -183,6 +187,11 @@ class NoSession:
                 requestState=result["requestState"],
             )
         return result["value"]
+
+
+async def greet(ctx):
+    name = await ctx.elicit("Who?", FORM, key="name")
+    return name.content["text"]
 
 
 def answer_all(method, params):

@@ -14,30 +14,6 @@ TIMEOUT_S = 30
 
 @pytest.mark.rule("CAN-05")
 @pytest.mark.case("F01")
-async def test_cancelled_async_handler_stops_at_its_await():
-    stopped = asyncio.Event()
-    requested = asyncio.Event()
-
-    async def never_answer(method, params):
-        requested.set()
-        await asyncio.Event().wait()
-
-    async def handler(ctx):
-        try:
-            await ctx.roots()
-        finally:
-            stopped.set()
-
-    task = asyncio.create_task(Session(never_answer).call(handler))
-    await asyncio.wait_for(requested.wait(), TIMEOUT_S)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert stopped.is_set()
-
-
-@pytest.mark.rule("CAN-05")
-@pytest.mark.case("F01")
 async def test_cancelling_wakes_a_thread_waiting_for_a_response():
     requested = asyncio.Event()
     woken = threading.Event()

@@ -146,23 +146,6 @@ async def test_change_from_another_thread_reaches_the_subscription():
         ).method == "notifications/tools/list_changed"
 
 
-async def test_session_receives_updates_until_it_unsubscribes():
-    server = weather()
-    notifications = []
-    async with Client(
-        server, mode="2025-11-25", on_notification=notifications.append
-    ) as client:
-        await client.subscribe("weather://help")
-        server.notify_resource_updated("weather://help")
-        server.notify_resource_updated("weather://Bonn")
-        await client.ping()
-        await client.unsubscribe("weather://help")
-        server.notify_resource_updated("weather://help")
-        await client.ping()
-    assert [note.params.uri for note in notifications] == ["weather://help"]
-    assert len(server.dispatcher.hub) == 0
-
-
 @pytest.mark.rule("CAN-04", "META-11", "SUB-06", "SUB-11", "SUB-12")
 @pytest.mark.parametrize("id", ["sub", "7", 7])
 async def test_ended_subscription_is_cancelled_after_its_result(id):

@@ -5,11 +5,9 @@ import threading
 from typing import Literal
 
 import pytest
-from raw_client import CLIENT_KEY, Hand, modern
-from single_request import code, error, in_session, over_http, result, sees
+from single_request import code, error, in_session, result
 
 from mcpwire import types
-from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.authoring.injection import Depends
 from mcpwire.server.context import Context
 from mcpwire.server.server import Server
@@ -252,41 +250,6 @@ async def test_completion_works_in_sessions_of_old_revisions():
     for version in ("2024-11-05", "2025-06-18"):
         found = await in_session(new(), version, "completion/complete", **params)
         assert found["result"]["completion"]["values"] == ["blue"]
-
-
-@pytest.mark.rule("COMP-06")
-@pytest.mark.parametrize(("name", "is_there"), [("Ada", True), ("Bob", False)])
-async def test_hidden_components_are_not_completed(server, name, is_there):
-    @server.prompt(visible=sees("Ada"))
-    def paint(colour: Colour) -> str:
-        return "x"
-
-    @server.resource(TEMPLATE, visible=sees("Ada"))
-    def item(shelf: Literal["low"], id: str) -> str:
-        return "x"
-
-    hand = Hand(server.dispatcher)
-    meta = {CLIENT_KEY: {"name": name, "version": "1"}}
-    for ref, argument in (
-        (prompt(), "colour"),
-        (template(), "shelf"),
-        (template("item://low/1"), "shelf"),
-    ):
-        params = {"ref": ref, "argument": {"name": argument, "value": ""}}
-        [found] = await hand.ask(modern(1, "completion/complete", params, **meta))
-        assert ("result" in found) is is_there
-
-
-@pytest.mark.rule("COMP-06")
-async def test_required_scopes_apply_over_http(server):
-    @server.prompt(scopes=["use"])
-    def paint(colour: Colour) -> str:
-        return "x"
-
-    params = {"ref": prompt(), "argument": {"name": "colour", "value": ""}}
-    with pytest.raises(ScopeRequired):
-        await over_http(server, "completion/complete", **params)
-    assert await over_http(server, "completion/complete", **params, scopes=["use"])
 
 
 # The capability is declared only if an argument can be completed...

@@ -75,35 +75,6 @@ async def test_current_context_is_that_of_the_running_handler():
         current_context()
 
 
-async def test_context_calls_tools_and_reads_resources():
-    peer = Session(answer_all)
-
-    async def read(params, request):
-        return {"contents": [{**params, "text": request.method}]}
-
-    async def call(name, arguments, request):
-        return {"content": [{"type": "text", "text": f"{name} {arguments}"}]}
-
-    peer.services.read_resource, peer.services.call_tool = read, call
-
-    async def handler(ctx):
-        contents = (await ctx.read_resource("a://b")).contents
-        texts = [contents[0].text]
-        texts.append((await ctx.call_tool("add", {"a": 1})).text)
-        texts.append((await ctx.call_tool("add")).text)
-        return texts
-
-    def in_thread(ctx):
-        return [
-            ctx.sync.read_resource("a://b").contents[0].text,
-            ctx.sync.call_tool("add", {"a": 1}).text,
-            ctx.sync.call_tool("add").text,
-        ]
-
-    for each in (handler, in_thread):
-        assert await peer.call(each) == ["tools/call", "add {'a': 1}", "add {}"]
-
-
 @pytest.mark.parametrize("from_thread", [False, True])
 async def test_close_stream_calls_the_callback_if_there_is_one(from_thread):
     closed = []
@@ -328,19 +299,6 @@ async def test_request_receives_logs_from_its_log_level():
     assert peer.notifications.of("message", "level") == ["warning", "error", "alert"]
     assert peer.notifications.of("message", "data") == [{"w": 1}, ["e"], None]
     assert peer.notifications.all[-1][1]["logger"] == "mine"
-
-
-@pytest.mark.case("F07")
-async def test_session_receives_logs_from_its_log_level():
-    async def handler(ctx):
-        ctx.debug("d")
-        ctx.info("i")
-
-    peer = Session(answer_all)
-    await peer.call(handler)
-    peer.info.log_level = "debug"
-    await peer.call(handler)
-    assert peer.notifications.of("message", "data") == ["i", "d", "i"]
 
 
 @pytest.mark.parametrize("from_thread", [False, True])

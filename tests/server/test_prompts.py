@@ -4,11 +4,10 @@ from enum import Enum
 from typing import Annotated, Literal
 
 import pytest
-from raw_client import CLIENT_KEY, Hand, modern
-from single_request import code, error, in_session, over_http, result, sees
+from raw_client import Hand
+from single_request import code, error, in_session, result
 
 from mcpwire import types
-from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.context import Context
 from mcpwire.server.server import Server
 
@@ -214,29 +213,6 @@ async def test_an_unknown_prompt_is_refused(name, message):
         (await in_session(server, "2025-11-25", "prompts/get", name=name))["error"],
     ):
         assert (found["code"], found["message"]) == (-32602, message)
-
-
-@pytest.mark.rule("PROMPT-02")
-async def test_hidden_prompt_is_neither_listed_nor_returned(server):
-    server.add_prompt(lambda: "x", name="p", visible=sees("Ada"))
-    hand = Hand(server.dispatcher)
-    for name, count in (("Ada", 1), ("Bob", 0)):
-        meta = {CLIENT_KEY: {"name": name, "version": "1"}}
-        listed, got = await hand.ask(
-            modern(1, "prompts/list", {}, **meta),
-            modern(2, "prompts/get", {"name": "p"}, **meta),
-        )
-        assert len(listed["result"]["prompts"]) == count
-        assert listed["result"]["cacheScope"] == "private"
-        assert ("result" in got) == bool(count)
-
-
-async def test_required_scopes_apply_over_http(server):
-    server.add_prompt(lambda: "x", name="p", scopes=["use"])
-    with pytest.raises(ScopeRequired):
-        await over_http(server, "prompts/get", name="p", scopes=["other"])
-    assert await over_http(server, "prompts/get", name="p", scopes=["use"])
-    assert await get(server, "p") == [text("x")]
 
 
 # Explicit arguments, handles, mounting...

@@ -3,11 +3,9 @@
 import asyncio
 
 import pytest
-from input_session import NoSession, Session, answer_all
+from input_session import FORM, NoSession, Session, answer_all
 
 from mcpwire.errors import LocalProtocolError
-
-FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 CLIENTS = pytest.mark.parametrize("client", [Session, NoSession])
 
@@ -46,20 +44,11 @@ async def test_once_does_not_run_again_in_later_rounds(client, kind):
 
 
 @CLIENTS
-async def test_changing_a_returned_value_does_not_change_the_kept_one(client):
-    async def handler(ctx):
-        (await ctx.once("list", lambda: [1])).append(2)
-        return await ctx.once("list", lambda: None)
-
-    assert await client(answer_all).call(handler) == [1]
-
-
-@CLIENTS
-async def test_kept_value_is_a_copy_of_the_result(client):
+async def test_kept_value_is_a_copy_of_the_result_and_returned_as_a_copy(client):
     data = [1]
 
     async def handler(ctx):
-        await ctx.once("list", lambda: data)
+        (await ctx.once("list", lambda: data)).append(2)
         data.append(2)
         return await ctx.once("list", lambda: None)
 

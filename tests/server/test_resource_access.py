@@ -1,10 +1,11 @@
-"""Resources: visibility, caching and change notifications."""
+"""Visibility of resources and prompts; caching and change notifications."""
 
 import asyncio
+import enum
 
 import pytest
 from raw_client import CLIENT_KEY, Hand, modern, request
-from single_request import contents, in_session, over_http, reading, result, sees
+from single_request import in_session, over_http, reading, result, sees
 
 from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.server import Server
@@ -12,35 +13,70 @@ from mcpwire.server.server import Server
 # Visibility...
 
 
-@pytest.mark.rule("RES-02", "RES-08", "CACHE-13")
-async def test_hidden_resource_is_neither_listed_nor_readable(server):
-    server.add_resource("a://b", "x", visible=sees("Ada"))
-    server.add_resource("t://{x}", lambda x: x, name="t", visible=sees("Ada"))
-    hand = Hand(server.dispatcher)
-    for name, count in (("Ada", 1), ("Bob", 0)):
-        meta = {CLIENT_KEY: {"name": name, "version": "1"}}
-        lists, templates, read, made = await hand.ask(
-            modern(1, "resources/list", {}, **meta),
-            modern(2, "resources/templates/list", {}, **meta),
-            modern(3, "resources/read", {"uri": "a://b"}, **meta),
-            modern(4, "resources/read", {"uri": "t://b"}, **meta),
-        )
-        assert len(lists["result"]["resources"]) == count
-        assert len(templates["result"]["resourceTemplates"]) == count
-        assert ("result" in read, "result" in made) == (bool(count), bool(count))
-        assert lists["result"]["cacheScope"] == "private"
+class Colour(enum.Enum):
+    RED = "red"
 
 
-@pytest.mark.rule("RES-08")
-async def test_required_scopes_apply_over_http(server):
-    server.add_resource("a://b", "x", scopes=["read"])
-    server.add_resource("t://{x}", lambda x: x, name="t", scopes=["read"])
-    for uri in ("a://b", "t://b"):
-        for scopes in (None, [], ["write"]):
-            with pytest.raises(ScopeRequired):
-                await over_http(server, "resources/read", uri=uri, scopes=scopes)
-        assert await over_http(server, "resources/read", uri=uri, scopes=["read"])
-        assert await contents(server, uri)  # scopes apply to HTTP only
+def guarded(**options):
+    """Return a server whose components need what the options say."""
+    server = Server("s")
+    server.add_resource("a://b", "x", **options)
+
+    @server.resource("t://{colour}", **options)
+    def template(colour: Colour) -> str:
+        return colour.value
+
+    @server.prompt(name="p", **options)
+    def prompt(colour: Colour = Colour.RED) -> str:
+        return "x"
+
+    return server
+
+
+def completing(**reference):
+    argument = {"name": "colour", "value": ""}
+    return "completion/complete", {"ref": reference, "argument": argument}
+
+
+USES = {
+    "resource": ("resources/read", {"uri": "a://b"}),
+    "template": ("resources/read", {"uri": "t://red"}),
+    "prompt": ("prompts/get", {"name": "p"}),
+    "completed prompt": completing(type="ref/prompt", name="p"),
+    "completed template": completing(type="ref/resource", uri="t://{colour}"),
+    "completed URI": completing(type="ref/resource", uri="t://red"),
+}
+EACH_USE = pytest.mark.parametrize(("method", "params"), USES.values(), ids=USES)
+LISTS = {
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+
+
+@pytest.mark.rule("RES-02", "RES-08", "PROMPT-02", "COMP-06", "CACHE-13")
+@pytest.mark.parametrize(("name", "count"), [("Ada", 1), ("Bob", 0)])
+async def test_hidden_component_is_neither_listed_nor_usable(name, count):
+    hand = Hand(guarded(visible=sees("Ada")).dispatcher)
+    meta = {CLIENT_KEY: {"name": name, "version": "1"}}
+    for method, member in LISTS.items():
+        [listed] = await hand.ask(modern(1, method, {}, **meta))
+        assert len(listed["result"][member]) == count
+        assert listed["result"]["cacheScope"] == "private"
+    for method, params in USES.values():
+        [answer] = await hand.ask(modern(2, method, params, **meta))
+        assert ("result" in answer) is bool(count)
+
+
+@pytest.mark.rule("RES-08", "COMP-06")
+@EACH_USE
+async def test_required_scopes_apply_over_http(method, params):
+    server = guarded(scopes=["use"])
+    for scopes in (None, [], ["other"]):
+        with pytest.raises(ScopeRequired):
+            await over_http(server, method, scopes=scopes, **params)
+    assert await over_http(server, method, scopes=["use"], **params)
+    assert await result(server, method, **params)  # scopes apply to HTTP only
 
 
 @pytest.mark.rule("CACHE-13")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from input_session import KEYS, NoSession, Session, answer_all, run
+from input_session import FORM, KEYS, YES, NoSession, Session, answer_all, greet, run
 
 from mcpwire.errors import InternalError, InvalidParams
 from mcpwire.server.input_rounds import (
@@ -15,15 +15,6 @@ from mcpwire.server.input_rounds import (
     finish_round,
     get_rounds,
 )
-
-FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
-
-YES = {"action": "accept", "content": {"text": "yes"}}
-
-
-async def greet(ctx):
-    name = await ctx.elicit("Who?", FORM, key="name")
-    return name.content["text"]
 
 
 async def two_steps(ctx):
@@ -206,20 +197,6 @@ async def test_explicit_key_matches_a_changed_message():
 
 
 # --- limits
-
-
-@pytest.mark.rule("MRTR-21", "MRTR-11")
-@pytest.mark.case("F16")
-async def test_call_beyond_the_round_limit_fails(caplog):
-    async def handler(ctx):
-        for number in range(9):
-            await ctx.elicit(f"Round {number}?", FORM)
-
-    peer = NoSession(answer_all, sealer=StateSealer(KEYS, rounds=3))
-    with pytest.raises(InternalError, match="requested input 3 times"):
-        await peer.call(handler)
-    assert len(peer.requests) == 3
-    assert "Limits.input_rounds" in caplog.text
 
 
 @pytest.mark.rule("MRTR-11")

@@ -4,7 +4,6 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
-from raw_client import CAPABILITIES_KEY, Hand, modern
 
 from mcpwire import (
     Client,
@@ -13,10 +12,8 @@ from mcpwire import (
     MemorySingleUse,
     MethodNotFound,
     Server,
-    Tasks,
     types,
 )
-from mcpwire.protocol.methods import TASKS
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
 ERAS = ["2026-07-28", "2025-11-25"]
@@ -452,28 +449,3 @@ async def test_tool_with_an_invalid_mcp_header_is_refused(properties):
     schema = {"type": "object", "properties": properties}
     with pytest.raises(ValueError, match="x-mcp-header"):
         Server("x", "1").add_tool(lambda a: a, name="t", input_schema=schema)
-
-
-@pytest.mark.rule("TX-14")
-async def test_task_input_request_has_the_key_of_its_handler():
-    server = Server("tasks", "1", extensions=[Tasks()])
-
-    @server.tool(task="required")
-    async def ask(ctx: Context) -> str:
-        form = {"type": "object", "properties": {}}
-        return (await ctx.elicit("Sure?", form, key="sure")).action
-
-    meta = {CAPABILITIES_KEY: {"elicitation": {}, "extensions": {TASKS: {}}}}
-    wire = Hand(server.dispatcher)
-    wire.send(modern(1, "tools/call", {"name": "ask", "arguments": {}}, **meta))
-    task = {"taskId": (await wire.next())["result"]["taskId"]}
-    while True:
-        wire.send(modern(2, "tasks/get", task, **meta))
-        state = (await wire.next())["result"]
-        if state["status"] != "working":
-            break
-    assert list(state["inputRequests"]) == ["sure"]
-    answers = {"inputResponses": {"sure": {"action": "decline"}}}
-    wire.send(modern(3, "tasks/update", {**task, **answers}, **meta))
-    assert (await wire.next())["result"]["resultType"] == "complete"
-    await wire.connection.aclose()

@@ -5,14 +5,10 @@ import asyncio
 import attrs
 import pytest
 from clocks import Clock
-from input_session import KEYS, NoSession, answer_all
+from input_session import FORM, KEYS, YES, NoSession, answer_all, greet
 
 from mcpwire.errors import InvalidParams
 from mcpwire.server.input_rounds import MemorySingleUse, StateSealer
-
-FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
-
-YES = {"action": "accept", "content": {"text": "yes"}}
 
 
 @attrs.frozen
@@ -24,11 +20,6 @@ class Owner:
 
 ALICE = Owner(("https://issuer.example", "app", "alice"))
 MALLORY = Owner(("https://issuer.example", "app", "mallory"))
-
-
-async def greet(ctx):
-    name = await ctx.elicit("Who?", FORM, key="name")
-    return name.content["text"]
 
 
 @pytest.mark.rule("MRTR-08", "MRTR-07")

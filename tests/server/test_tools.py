@@ -244,24 +244,32 @@ async def test_concurrency_option_limits_parallel_calls(server):
 
 
 async def test_tool_beyond_its_timeout_is_cancelled_and_fails():
-    stopped = asyncio.Event()
-    server = new(tool_timeout=30)
+    stopped, release = asyncio.Event(), asyncio.Event()
+    server = new(tool_timeout=0.01)
 
-    @server.tool(timeout=0.01)
+    @server.tool
     async def slow() -> None:
         try:
             await asyncio.Event().wait()
         finally:
             stopped.set()
 
+    @server.tool(timeout=30)
+    async def slower() -> str:
+        await release.wait()
+        return "done"
+
     @server.tool
     async def own() -> None:
         raise TimeoutError("of its own")
 
     async with Client(server) as client:
+        other = asyncio.create_task(client.call_tool("slower"))
         message, is_error = text(await client.call_tool("slow"))
         assert (message, is_error) == (["it took longer than 0.01 seconds"], True)
         assert stopped.is_set()
+        release.set()
+        assert text(await other) == (["done"], False)
         assert text(await client.call_tool("own")) == (["the tool failed"], True)
     for timeout in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="timeout"):
@@ -498,7 +506,7 @@ async def test_unresolvable_dependency_is_refused_at_registration():
 
 async def test_tool_calls_tools_and_reads_resources(server):
     @server.tool
-    def low(a: int) -> int:
+    def low(a: int = 1) -> int:
         if a > 5:
             raise ToolError("too high")
         return a * 2
@@ -511,12 +519,22 @@ async def test_tool_calls_tools_and_reads_resources(server):
     async def high(a: int, ctx: Context) -> str:
         called = await ctx.call_tool("low", {"a": a})
         read = await ctx.read_resource("test://text")
-        return f"{called.text} {called.is_error} {read.contents[0].text}"
+        plain = await ctx.call_tool("low")
+        return f"{called.text} {called.is_error} {read.contents[0].text} {plain.text}"
+
+    @server.tool
+    def in_thread(a: int, ctx: Context) -> str:
+        called = ctx.sync.call_tool("low", {"a": a})
+        read = ctx.sync.read_resource("test://text")
+        plain = ctx.sync.call_tool("low")
+        return f"{called.text} {called.is_error} {read.contents[0].text} {plain.text}"
 
     async with Client(server) as client:
-        assert text(await client.call_tool("high", {"a": 2}))[0] == ["4 False content"]
-        message = text(await client.call_tool("high", {"a": 9}))[0]
-        assert message == ["too high True content"]
+        for name in ("high", "in_thread"):
+            message = text(await client.call_tool(name, {"a": 2}))[0]
+            assert message == ["4 False content 2"]
+            message = text(await client.call_tool(name, {"a": 9}))[0]
+            assert message == ["too high True content 2"]
 
 
 async def test_repr_of_server_tools_and_handle(server):

@@ -5,15 +5,9 @@ import logging
 import re
 
 import pytest
-from task_driver import DECLARED, ID, RELATED, RESULT, Bed, Gate, bed, soon
+from task_driver import ID, RELATED, RESULT, Bed, Gate, bed, soon
 
-from mcpwire.errors import (
-    InvalidParams,
-    MethodNotFound,
-    MissingCapability,
-    RPCError,
-    ToolError,
-)
+from mcpwire.errors import RPCError, ToolError
 from mcpwire.server.extensions.tasks import Tasks
 
 START = "1970-01-01T00:16:40.000Z"
@@ -40,26 +34,6 @@ async def test_a_call_is_answered_with_a_flat_task():
         }
 
 
-@pytest.mark.rule("T11-05", "T11-06", "T11-07")
-@pytest.mark.case("F14")
-async def test_call_of_2025_11_25_is_answered_with_a_nested_task():
-    async with bed(ttl=None) as tasks:
-        gate = Gate()
-        answer = await tasks.call(gate, old=True)
-        task_id = answer["task"].pop("taskId")
-        assert answer == {
-            "task": {
-                "status": "working",
-                "createdAt": START,
-                "lastUpdatedAt": START,
-                "ttl": None,
-                "pollInterval": 1000,
-            },
-            "_meta": {RELATED: {"taskId": task_id}},
-        }
-        assert (await tasks.get(task_id, old=True))["status"] == "working"
-
-
 @pytest.mark.rule("T11-07")
 @pytest.mark.parametrize(
     ("own", "task", "kept"),
@@ -75,38 +49,6 @@ async def test_client_may_shorten_the_ttl_and_gets_the_actual_one(own, task, kep
     async with bed(ttl=own) as tasks:
         answer = await tasks.call(old=True, task=task)
         assert answer["task"]["ttl"] == kept
-
-
-async def test_call_with_an_invalid_task_param_is_refused():
-    async with bed() as tasks:
-        with pytest.raises(InvalidParams, match=r"params\.task must be an object"):
-            await tasks.call(old=True, task=5)
-
-
-@pytest.mark.rule("TX-02", "TX-21")
-@pytest.mark.parametrize("options", [{"support": "forbidden"}, {"old": True}])
-async def test_calls_that_create_no_task_run_as_usual(options):
-    async with bed() as tasks:
-        assert await tasks.call(task=None, **options) is None
-
-
-@pytest.mark.rule("T11-02", "T11-03")
-@pytest.mark.parametrize(
-    "options", [{"support": "required", "task": None}, {"support": "forbidden"}]
-)
-async def test_calls_against_the_task_support_of_the_tool_are_refused(options):
-    async with bed() as tasks:
-        with pytest.raises(MethodNotFound):
-            await tasks.call(old=True, **options)
-
-
-@pytest.mark.rule("TX-04")
-async def test_error_of_a_tool_that_needs_a_task_names_the_extension(monkeypatch):
-    monkeypatch.setitem(DECLARED, "extensions", {})
-    async with bed() as tasks:
-        with pytest.raises(MissingCapability) as caught:
-            await tasks.call(support="required")
-    assert caught.value.data == {"requiredCapabilities": {"extensions": {ID: {}}}}
 
 
 # How a task ends...
