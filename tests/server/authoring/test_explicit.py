@@ -1,6 +1,6 @@
-"""Explicit input schemas are enforced (without jsonschema-rs: test_arguments)."""
+"""Explicit input schemas are enforced, in part also without jsonschema-rs."""
 
-import re
+import sys
 
 import pytest
 
@@ -13,61 +13,111 @@ from mcpwire.server.authoring.signature import (
 SCHEMA = {
     "type": "object",
     "properties": {
-        "city": {"type": "string", "enum": ["Rome", "Oslo"]},
-        "days": {"type": "integer", "default": 3, "minimum": 1},
-        "free": True,
+        "text": {"type": "string"},
+        "count": {"type": "integer", "default": 3, "minimum": 0, "maximum": 9},
+        "ratio": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "items": {"type": "array"},
+        "more": {"type": "object"},
+        "nothing": {"type": "null"},
+        "anything": True,
     },
-    "required": ["city"],
+    "required": ["text"],
     "additionalProperties": False,
 }
 
 
-@pytest.fixture
-def parameters():
-    return ExplicitParameters(SCHEMA, "arguments")
+@pytest.fixture(params=[True, False], ids=["jsonschema-rs", "without it"])
+def has_package(request, monkeypatch):
+    if not request.param:
+        monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    return request.param
 
 
-def test_arguments_are_one_dict_with_defaults(parameters):
-    made = parameters.convert({"city": "Rome", "free": [1.0]})
-    assert made == {"arguments": {"city": "Rome", "days": 3, "free": [1.0]}}
-
-
-def test_a_whole_number_is_an_integer(parameters):
-    days = parameters.convert({"city": "Rome", "days": 2.0})["arguments"]["days"]
-    assert (days, type(days)) == (2, int)
-
-
-def test_sent_arguments_are_not_modified(parameters):
-    sent = {"city": "Rome"}
-    parameters.convert(sent)
-    assert sent == {"city": "Rome"}
+def convert(schema, given):
+    return ExplicitParameters(schema, "a").convert(given)["a"]
 
 
 @pytest.mark.parametrize(
-    "sent",
+    ("given", "filled"),
     [
-        None,
-        {},
-        [],
-        {"city": 7},
-        {"city": "Paris"},
-        {"city": "Rome", "days": 0},
-        {"city": "Rome", "days": 1.5},
-        {"city": "Rome", "zz": 1},
-        {"city": "Rome", "days": "3"},
+        ({}, {"count": 3}),
+        ({"count": 9}, {"count": 9}),
+        ({"count": 4.0}, {"count": 4}),
+        ({"ratio": 1}, {"count": 3, "ratio": 1}),
+        ({"ratio": -0.5}, {"count": 3, "ratio": -0.5}),
+        ({"flag": False, "items": []}, {"count": 3, "flag": False, "items": []}),
+        ({"more": {}, "nothing": None}, {"count": 3, "more": {}, "nothing": None}),
+        ({"anything": [None]}, {"count": 3, "anything": [None]}),
     ],
 )
+def test_valid_arguments_pass_with_defaults_filled_in(has_package, given, filled):
+    checked = convert(SCHEMA, {"text": "", **given})
+    assert checked == {"text": "", **filled}
+    assert type(checked["count"]) is int
+
+
 @pytest.mark.rule("TOOL-18")
-def test_arguments_violating_the_schema_are_refused(parameters, sent):
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ([], "arguments: expected object, got array"),
+        ({}, "text is missing"),
+        (None, "text is missing"),
+        ({"text": 7}, "text: expected string, got number 7"),
+        ({"text": "", "count": True}, "count: expected integer, got true"),
+        ({"text": "", "count": 1.5}, "count: expected integer, got number 1.5"),
+        ({"text": "", "ratio": "1"}, "ratio: expected number, got string '1'"),
+        ({"text": "", "ratio": False}, "ratio: expected number, got false"),
+        ({"text": "", "flag": 1}, "flag: expected boolean"),
+        ({"text": "", "items": {}}, "items: expected array, got object"),
+        ({"text": "", "more": []}, "more: expected object, got array"),
+        ({"text": "", "nothing": 0}, "nothing: expected null"),
+        ({"text": "", "count": -1}, "count: expected number >= 0"),
+        ({"text": "", "count": 10}, "count: expected number <= 9"),
+        ({"text": "", "other": 1}, "unknown argument 'other'"),
+        ({"count": "x"}, "text is missing; count: expected integer, got string 'x'"),
+        ({"text": "", "x" * 10_000: 1}, f"unknown argument '{'x' * 100}…'"),
+    ],
+)
+def test_invalid_argument_is_reported_with_its_reason(has_package, given, reason):
     with pytest.raises(BadArguments) as caught:
-        parameters.convert(sent)
-    assert "structuredContent" not in str(caught.value)
-    assert re.search(r"arguments?|city|days", str(caught.value))
+        convert(SCHEMA, given)
+    assert str(caught.value).startswith("arguments" if has_package else reason)
+
+
+@pytest.mark.parametrize(
+    ("rule", "fits", "breaks", "reason"),
+    [
+        ({"type": ["string", "null"]}, [None, "x"], [1], "expected string or null"),
+        ({"enum": ["x", 1]}, ["x", 1, 1.0], [True, "y"], "expected one of 'x', 1"),
+        ({"const": False}, [False], [0, None], "expected one of False"),
+        ({"minimum": 3}, [3, "a", None, True], [2], "expected number >= 3"),
+        ({"type": "unheard-of"}, [1, "x", None], [], ""),
+        (True, [1, "x", None], [], ""),
+    ],
+)
+def test_keyword_refuses_only_bad_values_without_jsonschema_rs(
+    rule, fits, breaks, reason, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    schema = {"type": "object", "properties": {"a": rule}}
+    for value in fits:
+        assert convert(schema, {"a": value, "b": 1}) == {"a": value, "b": 1}
+    for value in breaks:
+        with pytest.raises(BadArguments, match=f"a: {reason}"):
+            convert(schema, {"a": value})
+
+
+def test_sent_arguments_are_not_modified():
+    sent = {"text": ""}
+    assert convert(SCHEMA, sent) == {"text": "", "count": 3}
+    assert sent == {"text": ""}
 
 
 def test_error_names_the_location():
-    with pytest.raises(BadArguments, match=r"^arguments\.days: breaks minimum: 1$"):
-        ExplicitParameters(SCHEMA, None).convert({"city": "Rome", "days": 0})
+    with pytest.raises(BadArguments, match=r"^arguments\.count: breaks minimum: 0$"):
+        ExplicitParameters(SCHEMA, None).convert({"text": "", "count": -1})
 
 
 def test_all_schema_keywords_are_enforced():
@@ -137,11 +187,11 @@ def test_schema_is_copied():
 
 def test_names_come_from_the_schema():
     parameters = ExplicitParameters(SCHEMA, None)
-    assert parameters.names == ("city", "days", "free")
-    assert parameters.required == {"city"}
+    assert parameters.names == tuple(SCHEMA["properties"])
+    assert parameters.required == {"text"}
 
 
 def test_strings_are_not_converted():
     parameters = ExplicitParameters(SCHEMA, "a")
-    made = parameters.convert_strings({"city": "Oslo"})
-    assert made == {"a": {"city": "Oslo", "days": 3}}
+    made = parameters.convert_strings({"text": "3"})
+    assert made == {"a": {"text": "3", "count": 3}}
