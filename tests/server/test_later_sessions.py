@@ -1,9 +1,20 @@
-"""Sessions that take time to open, and the dispatcher's callbacks when they end."""
+"""Sessions of one connection: slow to open, replaced by a second one, ended."""
 
 import asyncio
 
 import pytest
-from raw_client import SERVER, Hand, failure, modern, notice, request, server, session
+from raw_client import (
+    SERVER,
+    TIMEOUT_S,
+    Hand,
+    failure,
+    modern,
+    notice,
+    request,
+    server,
+    session,
+    success,
+)
 
 from mcpwire.errors import InternalError
 from mcpwire.limits import Limits
@@ -14,35 +25,46 @@ from mcpwire.types import Implementation
 OPENING = request(1, "initialize", session())
 
 
-class DelayedOpening(Dispatcher):
+class Recording(Dispatcher):
+    """Records the end of each session."""
+
+    def __init__(self, call=None, **options):
+        methods = {"tools/list": lambda params, request: {"tools": []}}
+        if call is not None:
+            methods["tools/call"] = call
+        super().__init__(
+            Implementation(**SERVER),
+            capabilities={"tools": {"listChanged": True}, "logging": {}},
+            methods=methods,
+            **options,
+        )
+        self.ends = []
+        self.has_left = asyncio.Event()
+
+    def discard_session(self, session):
+        super().discard_session(session)
+        self.ends.append(("left", session))
+        self.has_left.set()
+
+    async def wait_session_closed(self, session):
+        self.ends.append(("closed", session))
+
+
+class DelayedOpening(Recording):
     """Opens a session when the test allows it."""
 
     opens_in_task = True
+    refusal = None
 
     def __init__(self, **options):
-        super().__init__(
-            Implementation(**SERVER),
-            capabilities={"tools": {}},
-            methods={"tools/list": lambda params, request: {"tools": []}},
-            **options,
-        )
+        super().__init__(**options)
         self.may_open = asyncio.Event()
-        self.refusal = None
-        self.discarded = []
-        self.closed = []
 
     async def open_session(self, params, session, info=IN_MEMORY):
         await self.may_open.wait()
         if self.refusal is not None:
             raise self.refusal
         return await super().open_session(params, session, info)
-
-    def discard_session(self, session):
-        self.discarded.append(session)
-        super().discard_session(session)
-
-    async def wait_session_closed(self, session):
-        self.closed.append(session)
 
 
 @pytest.fixture
@@ -109,10 +131,9 @@ async def test_second_initialize_waits_and_opens_another_session(dispatcher, han
     assert listed == {"jsonrpc": "2.0", "id": 3, "result": {"tools": []}}
     assert hand.connection.session.revision.name == "2025-06-18"
     await hand.connection.aclose()
-    first_session, last_session = dispatcher.discarded
+    first_session = dispatcher.ends[0][1]
     assert first_session.revision.name == "2025-11-25"
-    assert last_session is hand.connection.session
-    assert dispatcher.closed == [first_session, last_session]
+    assert dispatcher.ends == ends_of(first_session, hand.connection.session)
 
 
 async def test_refused_second_session_keeps_the_first(dispatcher):
@@ -124,7 +145,7 @@ async def test_refused_second_session_keeps_the_first(dispatcher):
     [listed] = await hand.ask(request(3, "tools/list"))
     assert "result" in listed
     assert hand.connection.session is first
-    assert dispatcher.discarded == []
+    assert dispatcher.ends == []
 
 
 async def test_waiting_request_can_be_cancelled(dispatcher, hand):
@@ -162,7 +183,7 @@ async def test_connection_closed_while_opening_leaves_no_session(dispatcher, han
     hand.send(OPENING, request(2, "tools/list"))
     await asyncio.sleep(0)  # one loop iteration
     await hand.connection.aclose()
-    assert dispatcher.discarded == dispatcher.closed == []
+    assert dispatcher.ends == []
     assert hand.rest() == []
 
 
@@ -179,7 +200,7 @@ async def test_session_opened_after_the_close_is_discarded():
     hand.send(OPENING)
     await asyncio.sleep(0)  # one loop iteration
     await hand.connection.aclose()
-    assert len(dispatcher.discarded) == 1
+    assert [end for end, _ in dispatcher.ends] == ["left"]
 
 
 async def test_default_session_opens_synchronously_without_an_id():
@@ -198,3 +219,88 @@ async def test_default_session_opens_synchronously_without_an_id():
     dispatcher.discard_session(open_connection)
     await dispatcher.wait_session_closed(open_connection)
     assert open_connection.is_closed
+
+
+# A second initialize: a bridge keeps one child process for all its clients...
+
+
+@pytest.fixture
+def slow():
+    """A server with a call that runs until the test ends it."""
+    may_end = asyncio.Event()
+
+    async def call(params, request):
+        request.session.state["calls"] = 1
+        await may_end.wait()
+        request.log("info", "done")
+        return {"content": [], "structuredContent": request.session.state}
+
+    made = Recording(call)
+    made.may_end = may_end
+    return made
+
+
+def ends_of(*sessions):
+    return [(end, each) for each in sessions for end in ("left", "closed")]
+
+
+async def left(dispatcher):
+    """Wait until a session was discarded."""
+    async with asyncio.timeout(TIMEOUT_S):
+        await dispatcher.has_left.wait()
+
+
+CALL = request(7, "tools/call", {"name": "x"})
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2024-11-05"])
+async def test_call_in_flight_finishes_after_a_second_handshake(slow, version):
+    hand = Hand(slow, "2025-11-25")
+    first = hand.connection.session
+    hand.send(CALL)
+    [answer] = await hand.ask(request(8, "initialize", session(version)))
+    assert answer["result"]["protocolVersion"] == version
+    second = hand.connection.session
+    assert second is not first
+    assert slow.ends == []
+    slow.may_end.set()
+    logged, answered = await hand.next(), await hand.next()
+    assert logged["params"] == {"level": "info", "data": "done"}
+    result = {"content": [], "structuredContent": {"calls": 1}}
+    assert answered == success(7, result)
+    assert second.state == {}
+    await left(slow)
+    await hand.connection.aclose()
+    assert slow.ends == ends_of(first, second)
+
+
+async def test_first_session_leaves_the_hub_after_its_calls(slow):
+    hand = Hand(slow, "2025-11-25")
+    first = hand.connection.session
+    await hand.ask(request(8, "initialize", session()))
+    hand.send(notice("notifications/initialized"))
+    await left(slow)
+    assert slow.ends[0] == ("left", first)
+    assert slow.hub.sessions() == [hand.connection.session]
+    await hand.connection.aclose()
+
+
+@pytest.mark.parametrize("calls", [[], [CALL]], ids=["idle", "amid a call"])
+async def test_closing_discards_each_session_once(slow, calls):
+    hand = Hand(slow, "2025-11-25")
+    first = hand.connection.session
+    hand.send(*calls)
+    hand.send(request(8, "initialize", session()))
+    await hand.connection.aclose()
+    left = [each for event, each in slow.ends if event == "left"]
+    assert sorted(map(id, left)) == sorted(map(id, [first, hand.connection.session]))
+    assert {each for event, each in slow.ends if event == "closed"} == set(left)
+
+
+async def test_malformed_second_initialize_keeps_the_session():
+    hand = Hand(server(), "2025-11-25")
+    first = hand.connection.session
+    assert await hand.ask(
+        request(8, "initialize", {**session(), "clientInfo": []})
+    ) == [failure(8, -32602, "params.clientInfo must be an object")]
+    assert hand.connection.session is first
