@@ -187,19 +187,6 @@ async def test_path_traversal_is_refused_unless_unchecked(server):
 
 # Unknown resources...
 
-UNKNOWN = "a://nothing/at%20all"
-
-
-@pytest.mark.rule("RES-04", "RES-05", "RES-06")
-async def test_unknown_resource_error_code_depends_on_the_era():
-    server = reading("x")
-    now = await error(server, "resources/read", uri=UNKNOWN)
-    then = (await in_session(server, "2025-11-25", "resources/read", uri=UNKNOWN))[
-        "error"
-    ]
-    assert (now["code"], then["code"]) == (-32602, -32002)
-    assert now["data"] == then["data"] == {"uri": UNKNOWN}
-
 
 @pytest.mark.rule("RES-06")
 async def test_function_returning_none_means_not_found(server):

@@ -180,9 +180,11 @@ async def test_exception_of_a_tool_is_logged_but_not_sent(error, caplog):
         "content": [{"type": "text", "text": "the tool failed"}],
         "isError": True,
     }
-    assert await wire.ask(request(1, "tools/call")) == [success(1, expected)]
+    asked = request(1, "tools/call", {"name": "opaque"})
+    assert await wire.ask(asked) == [success(1, expected)]
     [record] = caplog.records
     assert (record.levelno, record.name) == (logging.ERROR, "mcpwire")
+    assert record.getMessage() == "the handler of 'tools/call' of 'opaque' raised"
     assert record.exc_info[1] is error
 
 
@@ -193,8 +195,12 @@ async def test_exception_of_a_tool_is_logged_but_not_sent(error, caplog):
 )
 async def test_exception_of_another_handler_is_an_internal_error(error, caplog):
     wire = answering(error, slowly=True)
-    assert await wire.ask(request(1, "resources/read")) == [FAILED]
-    assert caplog.records[0].exc_info[1] is error
+    asked = request(1, "resources/read", {"uri": "memo://" + "x" * 200})
+    assert await wire.ask(asked) == [FAILED]
+    [record] = caplog.records
+    assert record.exc_info[1] is error
+    expected = f"the handler of 'resources/read' of 'memo://{'x' * 93}' raised"
+    assert record.getMessage() == expected
 
 
 @pytest.mark.pain("P02")

@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from raw_client import Hand, modern, notice, request, server, session, success
+from raw_client import Hand, modern, request, server, session, success
 
 from mcpwire import Client, Limits, Stdio
 from mcpwire.server import stdio
@@ -423,14 +423,3 @@ async def test_client_starts_calls_and_stops_the_server():
             "slow", arguments, on_progress=lambda *s: updates.append(s)
         )
     assert [step[:2] for step in updates] == [(1, 2), (2, 2)]
-
-
-def test_cancelled_call_writes_no_response():
-    with child() as process:
-        call = modern(1, "tools/call", SLOW)
-        process.stdin.write(lines(call, notice("notifications/cancelled", requestId=1)))
-        process.stdin.write(lines(modern(2, "server/discover")))
-        assert [line["id"] for line in read_lines(process, 1)] == [2]
-        process.stdin.close()
-        assert process.wait(TIMEOUT_S) == 0
-        assert process.stdout.read() == b""

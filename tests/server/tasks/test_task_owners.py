@@ -36,12 +36,6 @@ async def test_task_of_another_principal_is_unknown(who, old):
         assert (await tasks.get(task_id, who=ALICE))["status"] == "working"
 
 
-async def test_request_without_a_task_id_is_refused():
-    async with bed() as tasks:
-        with pytest.raises(InvalidParams, match=r"params\.taskId must be a string"):
-            await tasks.ask("tasks/get")
-
-
 # Lists, which 2025-11-25 has...
 
 
