@@ -1,7 +1,8 @@
 """Skills as clients see them: listed, and read by file and by folder."""
 
 import pytest
-from raw_client import CAPABILITIES_KEY, META, Hand, modern, request
+from raw_client import CAPABILITIES_KEY, Hand, modern
+from single_request import code, error, in_session, result
 
 import mcpwire
 from mcpwire.protocol.methods import SKILLS
@@ -23,7 +24,6 @@ FILES = {
     "assets/deep/logo.png": LOGO,
 }
 ROOT = "skill://pdf-processing"
-MODERN = {**META, CAPABILITIES_KEY: {"extensions": {SKILLS: {}}}}
 
 
 def served(source=None, **options):
@@ -33,17 +33,6 @@ def served(source=None, **options):
 
 def skill(name):
     return {"SKILL.md": f"---\nname: {name}\ndescription: It is {name}.\n---\n"}
-
-
-async def ask(server, method, **params):
-    """Return the response to one stateless request."""
-    hand = Hand(server.dispatcher)
-    [answer] = await hand.ask(request(1, method, params, MODERN))
-    return answer
-
-
-async def result(server, method, **params):
-    return (await ask(server, method, **params))["result"]
 
 
 async def test_client_loads_a_served_skill():
@@ -64,18 +53,13 @@ async def test_extension_is_declared_with_directory_read():
     assert "resources" in capabilities
 
 
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [
-        ("skills/list", {}),
-        ("skills/get", {"uri": f"{ROOT}/SKILL.md"}),
-        ("resources/directory/read", {"uri": ROOT}),
-    ],
-)
-async def test_a_client_need_not_declare_the_extension(method, params):
+async def test_client_may_declare_the_extension():
+    declared = {CAPABILITIES_KEY: {"extensions": {SKILLS: {}}}}
     hand = Hand(served().dispatcher)
-    [answer] = await hand.ask(modern(1, method, params))
-    assert "result" in answer
+    [listed] = await hand.ask(modern(1, "skills/list", {}, **declared))
+    assert (
+        listed["result"]["skills"] == (await result(served(), "skills/list"))["skills"]
+    )
 
 
 async def test_an_entry_names_every_file_once():
@@ -117,16 +101,14 @@ async def test_skills_get_returns_the_entry_of_the_list():
     ],
 )
 async def test_uri_of_another_kind_or_skill_is_refused(method, params):
-    error = (await ask(served(), method, **params))["error"]
-    assert error["code"] == -32602
-    assert error["data"] == params
+    found = await error(served(), method, **params)
+    assert (found["code"], found["data"]) == (-32602, params)
 
 
 @pytest.mark.parametrize("method", ["skills/get", "resources/directory/read"])
 async def test_uri_must_be_a_string(method):
-    error = (await ask(served(), method, uri=7))["error"]
-    assert error["code"] == -32602
-    assert error["message"] == "params.uri must be a string"
+    found = await error(served(), method, uri=7)
+    assert (found["code"], found["message"]) == (-32602, "params.uri must be a string")
 
 
 async def test_only_the_documents_are_listed_as_resources():
@@ -160,11 +142,9 @@ async def test_every_file_is_read_as_a_resource(path, contents):
 
 
 async def test_files_are_read_in_sessions_too():
-    hand = Hand(served().dispatcher, "2025-06-18")
-    [answer] = await hand.ask(
-        request(1, "resources/read", {"uri": f"{ROOT}/references/FORMS.md"})
-    )
-    assert answer["result"]["contents"][0]["text"] == FORMS
+    uri = f"{ROOT}/references/FORMS.md"
+    found = await in_session(served(), "2025-06-18", "resources/read", uri=uri)
+    assert found["result"]["contents"][0]["text"] == FORMS
 
 
 @pytest.mark.attack("S19")
@@ -172,9 +152,8 @@ async def test_files_are_read_in_sessions_too():
     "path", ["references/../SKILL.md", "%2e%2e/x", "references", "references/", "NO.md"]
 )
 async def test_path_that_names_no_file_is_not_found(path):
-    answer = await ask(served(), "resources/read", uri=f"{ROOT}/{path}")
-    assert answer["error"]["code"] == -32602
-    assert answer["error"]["data"] == {"uri": f"{ROOT}/{path}"}
+    found = await error(served(), "resources/read", uri=f"{ROOT}/{path}")
+    assert (found["code"], found["data"]) == (-32602, {"uri": f"{ROOT}/{path}"})
 
 
 async def test_directory_read_lists_direct_files_and_folders():
@@ -222,8 +201,7 @@ async def test_skills_and_folders_are_paginated():
         ("resources/directory/read", {"uri": ROOT, "cursor": first["nextCursor"]}),
         ("skills/list", {"cursor": ""}),
     ):
-        answer = await ask(folders, method, **params)
-        assert answer["error"]["code"] == -32602
+        assert await code(folders, method, **params) == -32602
 
 
 async def test_path_argument_is_completed():
