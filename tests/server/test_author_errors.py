@@ -29,9 +29,7 @@ async def test_options_of_the_wrong_type_are_refused(options, message):
 
 
 @pytest.mark.parametrize("over", ["memory", "HTTP"])
-async def test_logged_traceback_starts_in_the_authors_code(over, caplog):
-    server = Server("x", "1")
-
+async def test_logged_traceback_starts_in_the_authors_code(server, over, caplog):
     def look_up():
         raise KeyError("key")
 

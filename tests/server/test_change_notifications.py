@@ -78,8 +78,7 @@ async def test_server_acknowledges_and_sends_only_what_it_supports():
 
 
 @pytest.mark.rule("SUB-04")
-async def test_server_without_resources_acknowledges_no_filters():
-    server = Server("tools only", "1")
+async def test_server_without_resources_acknowledges_no_filters(server):
     server.add_tool(lambda: 1, name="t")
     wire = Hand(server.dispatcher)
     filter = {"resourceSubscriptions": ["a:b"], "resourcesListChanged": True}

@@ -251,8 +251,7 @@ def test_folder_repr_shows_its_path(root):
     assert repr(Folder(root)) == f"Folder({str(root.resolve())!r})"
 
 
-async def test_each_read_of_a_single_file_sees_its_current_content(root):
-    server = Server("s")
+async def test_each_read_of_a_single_file_sees_its_current_content(server, root):
     server.add_file("notes://a", root / "a.txt", description="D")
     server.add_file("notes://in", root / "in.txt", name="n", mime_type="text/x")
     listed = (await result(server, "resources/list"))["resources"]
@@ -272,16 +271,14 @@ async def test_each_read_of_a_single_file_sees_its_current_content(root):
     assert await code(server, "resources/read", uri="notes://a") == -32602
 
 
-async def test_file_replaced_by_a_pipe_is_not_found(root):
-    server = Server("s")
+async def test_file_replaced_by_a_pipe_is_not_found(server, root):
     server.add_file("notes://a", root / "a.txt")
     (root / "a.txt").unlink()
     os.mkfifo(root / "a.txt")
     assert await code(server, "resources/read", uri="notes://a") == -32602
 
 
-def test_missing_or_irregular_file_is_refused(root):
-    server = Server("s")
+def test_missing_or_irregular_file_is_refused(server, root):
     for path in ("nothing.txt", "deep", "pipe"):
         with pytest.raises(FileNotFoundError, match=r"the file .* does not exist"):
             server.add_file("notes://a", root / path)

@@ -188,9 +188,7 @@ async def test_list_request_ignores_request_state():
 
 @MODES
 @pytest.mark.parametrize("kind", ["tool", "prompt"])
-async def test_dependency_can_pass_the_context_to_the_function(kind, mode):
-    server = Server("keeping")
-
+async def test_dependency_can_pass_the_context_to_the_function(server, kind, mode):
     @server.resource("a://b")
     def text() -> str:
         return "there"

@@ -73,10 +73,8 @@ async def test_arguments_are_derived_from_the_parameters(server):
     ]
 
 
-async def test_argument_description_names_the_format():
+async def test_argument_description_names_the_format(server):
     from datetime import date
-
-    server = Server("s")
 
     @server.prompt
     def due(day: date, anything) -> str:

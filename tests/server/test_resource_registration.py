@@ -3,8 +3,6 @@
 import pytest
 from single_request import code, contents, result
 
-from mcpwire.server.server import Server
-
 # Registering...
 
 
@@ -122,9 +120,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_invalid_resource_is_refused_at_registration(case):
+def test_invalid_resource_is_refused_at_registration(server, case):
     uri, target, options, kind, problem = REFUSED[case]
-    server = Server("s")
     with pytest.raises(kind) as caught:
         server.add_resource(uri, target, **options)
     assert problem in str(caught.value)

@@ -41,10 +41,9 @@ VALUES = {
 
 @pytest.mark.rule("RES-08")
 @pytest.mark.parametrize("case", VALUES)
-async def test_any_value_is_converted_to_contents(case):
+async def test_any_value_is_converted_to_contents(server, case):
     value, members = VALUES[case]
     assert await contents(reading(value)) == [{"uri": "a://b", **members}]
-    server = Server("s")
     server.add_resource("a://b", value)
     assert await contents(server) == [{"uri": "a://b", **members}]
 

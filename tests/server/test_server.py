@@ -26,8 +26,7 @@ async def capabilities(server, mode="2026-07-28"):
 
 @pytest.mark.rule("TOOL-01", "RES-01", "PROMPT-01", "COMP-01", "LOG-01")
 @pytest.mark.parametrize("era", ERAS)
-async def test_capabilities_match_the_registered_components(era):
-    server = Server("empty", "1")
+async def test_capabilities_match_the_registered_components(server, era):
     assert await capabilities(server, era) == {"logging": {}}
     server.add_tool(lambda: 1, name="tool")
     server.add_resource("test://r", "text")
@@ -48,8 +47,7 @@ async def test_capabilities_match_the_registered_components(era):
 
 
 @pytest.mark.rule("TOOL-02", "RES-02", "PROMPT-02")
-async def test_emptied_lists_are_still_answered():
-    server = Server("emptied", "1")
+async def test_emptied_lists_are_still_answered(server):
     server.add_tool(lambda: 1, name="tool")
     server.add_resource("test://r", "text")
     server.add_prompt(lambda: "text", name="prompt")
@@ -141,9 +139,7 @@ async def test_failed_lifespan_fails_calls_and_is_retried_later(caplog):
 
 @pytest.mark.rule("META-18")
 @pytest.mark.parametrize("era", ERAS)
-async def test_session_state_persists_only_in_session_mode(era):
-    server = Server("state", "1")
-
+async def test_session_state_persists_only_in_session_mode(server, era):
     @server.tool
     async def count(ctx: Context) -> int:
         ctx.session["n"] = ctx.session.get("n", 0) + 1
@@ -155,8 +151,7 @@ async def test_session_state_persists_only_in_session_mode(era):
 
 
 @pytest.mark.rule("META-18")
-async def test_call_continues_only_with_its_request_state():
-    server = Server("state", "1")
+async def test_call_continues_only_with_its_request_state(server):
     runs = []
 
     @server.tool
@@ -196,9 +191,7 @@ def meta_keys(value):
 
 @pytest.mark.rule("META-03")
 @pytest.mark.parametrize("era", ERAS)
-async def test_meta_has_only_protocol_and_user_keys(era):
-    server = Server("keys", "1")
-
+async def test_meta_has_only_protocol_and_user_keys(server, era):
     @server.tool(meta={"com.example/tool": 1})
     async def ask(ctx: Context) -> str:
         ctx.progress(1)
@@ -238,9 +231,8 @@ async def test_meta_has_only_protocol_and_user_keys(era):
 # Middleware and raw methods...
 
 
-async def test_middleware_wraps_its_methods_first_is_outermost():
+async def test_middleware_wraps_its_methods_first_is_outermost(server):
     seen = []
-    server = Server("around", "1")
 
     @server.middleware
     async def everything(params, request, call_next):
@@ -264,9 +256,8 @@ async def test_middleware_wraps_its_methods_first_is_outermost():
     assert seen == [("every", "tools/list"), ("every", "tools/call"), ("call", "alias")]
 
 
-async def test_middleware_can_refuse_and_sees_exceptions():
+async def test_middleware_can_refuse_and_sees_exceptions(server):
     seen = []
-    server = Server("around", "1")
 
     @server.middleware("tools/call")
     async def guard(params, request, call_next):
@@ -289,8 +280,7 @@ async def test_middleware_can_refuse_and_sees_exceptions():
     assert seen == ["inside"]
 
 
-async def test_custom_method_overrides_the_built_in_one():
-    server = Server("raw", "1")
+async def test_custom_method_overrides_the_built_in_one(server):
     server.add_tool(lambda: 1, name="tool")
 
     @server.method("vendor/echo")

@@ -383,7 +383,7 @@ async def test_visibility_applies_to_lists_and_calls():
                 await client.call_tool(name)
 
 
-async def test_bound_methods_and_partials_are_tools():
+async def test_bound_methods_and_partials_are_tools(server):
     import functools
 
     class Counter:
@@ -395,7 +395,6 @@ async def test_bound_methods_and_partials_are_tools():
             self.count += by
             return self.count
 
-    server = new()
     counter = Counter()
     server.add_tool(counter.up)
     server.add_tool(functools.partial(counter.up, by=10), name="ten")
@@ -440,7 +439,7 @@ async def test_arguments_that_are_not_an_object_are_invalid_params(server, revis
                 await client.request("tools/call", params)
 
 
-async def test_dependencies_are_created_once_per_request():
+async def test_dependencies_are_created_once_per_request(server):
     made, ended = [], []
 
     async def connection():
@@ -458,8 +457,6 @@ async def test_dependencies_are_created_once_per_request():
 
     async def number():
         return 5
-
-    server = new()
 
     @server.tool
     async def use(
@@ -481,7 +478,7 @@ async def test_dependencies_are_created_once_per_request():
     assert ended == ["cleaned", "connection"]
 
 
-async def test_unresolvable_dependency_is_refused_at_registration():
+async def test_unresolvable_dependency_is_refused_at_registration(server):
     def needs(something):
         return something
 
@@ -489,7 +486,6 @@ async def test_unresolvable_dependency_is_refused_at_registration():
         return one
 
     circle.__defaults__ = (Depends(circle),)
-    server = new()
     with pytest.raises(TypeError, match="'something' of a dependency"):
 
         @server.tool
