@@ -18,7 +18,7 @@ from mcpwire.types import Completion
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mcpwire.server.prompts import Prompt, Prompts
+    from mcpwire.server.prompts import Prompt
     from mcpwire.server.resources import Resources, Template
 
 MAX_VALUES: Final = 100
@@ -28,16 +28,14 @@ MAX_VALUES: Final = 100
 class Completions:
     """Completes arguments of one server's prompts and templates."""
 
-    def __init__(self, prompts: Prompts, resources: Resources) -> None:
+    def __init__(self, prompts: Table[Prompt], resources: Resources) -> None:
         self._prompts = prompts
         self._resources = resources
 
     def add(self, reference: str, argument: str, function: Callable[..., Any]) -> None:
         """Register a function; its prompt or template may be registered later."""
         is_template = "{" in reference
-        table: Table[Any] = (
-            self._resources.templates if is_template else self._prompts.table
-        )
+        table: Table[Any] = self._resources.templates if is_template else self._prompts
         registered = table.completers.setdefault(reference, {})
         if reference in table and argument not in table[reference].component.arguments:
             raise ValueError(f"{reference!r} has no argument {argument!r}")
@@ -54,7 +52,7 @@ class Completions:
 
     def is_needed(self) -> bool:
         """Return whether any argument has completions, for the capability."""
-        tables: tuple[Table[Any], ...] = self._prompts.table, self._resources.templates
+        tables: tuple[Table[Any], ...] = self._prompts, self._resources.templates
         return any(
             any(table.completers.values())
             or any(_has_choices(table[key].component) for key in table)
@@ -95,7 +93,8 @@ class Completions:
     ) -> Prompt | Template:
         kind = reference.get("type")
         if kind == "ref/prompt":
-            return self._prompts.find(reference, request, "params.ref")
+            name = member_of(reference, "name", str, "params.ref")
+            return self._prompts.usable(name, request)
         if kind != "ref/resource":
             raise InvalidParams("params.ref.type must be ref/prompt or ref/resource")
         uri = member_of(reference, "uri", str, "params.ref")

@@ -27,6 +27,7 @@ import attrs
 from mcpwire.errors import InvalidParams
 from mcpwire.limits import check_choice, check_count
 from mcpwire.server.auth.resource_server import check_scopes
+from mcpwire.server.request import EXCERPT
 from mcpwire.types import encode
 from mcpwire.types._base import WireType
 from mcpwire.versions import LATEST_SESSION, Revision
@@ -544,6 +545,14 @@ class Table(Generic[C]):
                     renamed = inner.with_prefix(prefix)
                     return renamed if self._is_visible(renamed, request) else None
         return None
+
+    def usable(self, key: str, request: RequestContext) -> C:
+        """Return a component that the request may use; raise `RPCError` if none."""
+        component = self.get(key, request)
+        if component is None:
+            raise InvalidParams(f"unknown {self._noun} {key[:EXCERPT]!r}")
+        component.check_scopes(request)
+        return component
 
     def all(self, request: RequestContext) -> list[C]:
         """Return the components that exist for the request, in order."""

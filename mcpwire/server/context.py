@@ -53,18 +53,12 @@ if TYPE_CHECKING:
     from mcpwire.protocol.input_requests import InputRequest
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.request import RequestContext
+    from mcpwire.server.resources import Resources
+    from mcpwire.server.tools import Tools
     from mcpwire.types import SamplingMessage, WireType
     from mcpwire.types.client_features import ElicitAction
     from mcpwire.wire.json import Json
     from mcpwire.wire.jsonrpc import RequestId
-
-    ReadFn = Callable[[dict[str, Any], RequestContext], Awaitable[dict[str, Any]]]
-
-    """Handles ``resources/read`` on behalf of another request."""
-
-    CallFn = Callable[[str, dict[str, Any], RequestContext], Awaitable[dict[str, Any]]]
-
-    """Calls a tool on behalf of a request; returns the raw result."""
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -78,9 +72,9 @@ class Services:
 
     sealer: StateSealer = attrs.field(factory=StateSealer)
 
-    read_resource: ReadFn | None = None
+    resources: Resources = attrs.field(init=False)
 
-    call_tool: CallFn | None = None
+    tools: Tools = attrs.field(init=False)
 
 
 T = TypeVar("T")
@@ -527,9 +521,8 @@ class Context:
         """
         from mcpwire.types import ReadResourceResult, decode
 
-        read = self._services.read_resource
-        assert read is not None
-        return decode(ReadResourceResult, await read({"uri": uri}, self.request))
+        result = await self._services.resources.read({"uri": uri}, self.request)
+        return decode(ReadResourceResult, result)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any] | None = None
@@ -541,9 +534,9 @@ class Context:
         """
         from mcpwire.types import CallToolResult, decode
 
-        call = self._services.call_tool
-        assert call is not None
-        return decode(CallToolResult, await call(name, arguments or {}, self.request))
+        tools = self._services.tools
+        result = await tools.call_from_handler(name, arguments or {}, self.request)
+        return decode(CallToolResult, result)
 
     # Internals
 

@@ -170,29 +170,12 @@ def _format(schema: Mapping[str, Any]) -> str | None:
 # Requests
 
 
-class Prompts:
-    """Handles the requests for one server's prompts."""
-
-    def __init__(self, table: Table[Prompt]) -> None:
-        self.table = table
-
-    async def get(
-        self, params: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        """Handle ``prompts/get``."""
-        prompt = self.find(params, request)
-        arguments = prompt.convert(params.get("arguments"))
-        value = await prompt.call(arguments, request)
-        description = prompt.definition.get("description")
-        return prompt_result(value, description, request.revision)
-
-    def find(
-        self, ref: Mapping[str, Any], request: RequestContext, where: str = "params"
-    ) -> Prompt:
-        """Return the prompt that `ref` names. Raises `InvalidParams`."""
-        name = member_of(ref, "name", str, where)
-        prompt = self.table.get(name, request)
-        if prompt is None:
-            raise InvalidParams(f"unknown prompt {name[:EXCERPT]!r}")
-        prompt.check_scopes(request)
-        return prompt
+async def get_prompt(
+    table: Table[Prompt], params: dict[str, Any], request: RequestContext
+) -> dict[str, Any]:
+    """Handle ``prompts/get``."""
+    prompt = table.usable(member_of(params, "name", str), request)
+    arguments = prompt.convert(params.get("arguments"))
+    value = await prompt.call(arguments, request)
+    description = prompt.definition.get("description")
+    return prompt_result(value, description, request.revision)

@@ -28,7 +28,7 @@ from mcpwire.server.notifications import (
     OpenSubscriptions,
     Subscriptions,
 )
-from mcpwire.server.prompts import Prompt, Prompts, make_prompt
+from mcpwire.server.prompts import Prompt, get_prompt, make_prompt
 from mcpwire.server.resources import Resources, make_resource
 from mcpwire.server.tools import Tool, Tools, make_tool
 from mcpwire.types import decode
@@ -233,8 +233,8 @@ class Server:
             table("resource", "resources", RESOURCES, make_resource),
             table("resource template", "resourceTemplates", RESOURCES, make_resource),
         )
-        self._prompts = Prompts(
-            table("prompt", "prompts", PROMPTS, lambda _, *given: make_prompt(*given))
+        self._prompts: Table[Prompt] = table(
+            "prompt", "prompts", PROMPTS, lambda _, *given: make_prompt(*given)
         )
         self._completions = Completions(self._prompts, self._resources)
         self._subscriptions = Subscriptions(
@@ -243,8 +243,7 @@ class Server:
             capabilities=self._capabilities,
             watchable_uris=self._watchable_uris,
         )
-        self._services.read_resource = self._resources.read
-        self._services.call_tool = self._tools.call_from_handler
+        self._services.resources, self._services.tools = self._resources, self._tools
         for extension in extensions:
             self.extend(extension)
 
@@ -276,7 +275,7 @@ class Server:
     @property
     def prompts(self) -> Table[Prompt]:
         """The prompts by name, as handles."""
-        return self._prompts.table
+        return self._prompts
 
     # Tools
 
@@ -614,7 +613,10 @@ class Server:
                 "resources/subscribe": resources.subscribe,
                 "resources/unsubscribe": resources.unsubscribe,
             },
-            "prompts": {"prompts/list": prompts.table.page, "prompts/get": prompts.get},
+            "prompts": {
+                "prompts/list": prompts.page,
+                "prompts/get": partial(get_prompt, prompts),
+            },
             "completions": {"completion/complete": self._completions.complete},
         }
         methods: dict[str, Handler] = {}

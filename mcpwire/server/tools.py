@@ -168,11 +168,8 @@ class Tools:
         name = params.get("name")
         tool = self.table.public.get(name) if type(name) is str else None
         if tool is None:
-            key = member_of(params, "name", str)
-            tool = self.table.get(key, request)
-            if tool is None:
-                raise InvalidParams(f"unknown tool {key[:EXCERPT]!r}")
-        if tool.scopes:
+            tool = self.table.usable(member_of(params, "name", str), request)
+        elif tool.scopes:
             tool.check_scopes(request)
         signature = tool.signature
         try:
