@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import InternalError, InvalidParams, MissingCapability
@@ -246,18 +246,15 @@ class Subscriptions:
         check_retained("params._meta", request.meta)
         accepted = self._accept_filter(requested, request)
         listener = _SubscriptionListener(request, accepted, ended)
-        unwatch = None
-        try:
-            # It precedes all other notifications (2026-07-28, "Acknowledgment").
-            listener.send(ACKNOWLEDGED, {"notifications": accepted})
+        # It precedes all other notifications (2026-07-28, "Acknowledgment").
+        listener.send(ACKNOWLEDGED, {"notifications": accepted})
+        with ExitStack() as stack:
             self._hub.add(listener)
-            if self.tasks is not None and accepted.get("taskIds"):
-                unwatch = self.tasks.watch(accepted["taskIds"], request, listener.send)
+            stack.callback(self._hub.remove_listener, listener)
+            ids = accepted.get("taskIds")
+            if self.tasks is not None and ids:
+                stack.callback(self.tasks.watch(ids, request, listener.send))
             await ended.wait()
-        finally:
-            self._hub.remove_listener(listener)
-            if unwatch is not None:
-                unwatch()
         return {"_meta": {SUBSCRIPTION_ID: request.id}}
 
     def _accept_filter(
