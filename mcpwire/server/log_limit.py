@@ -30,22 +30,19 @@ class LogLimit:
     def take(self, message: str, kind: Hashable) -> int | None:
         """Return the number of lines dropped before this; ``None``: drop this, too."""
         with self._lock:
-            return self._take(message, kind, self._clock())
-
-    def _take(self, message: str, kind: Hashable, now: float) -> int | None:
-        kinds = self._messages.setdefault(message, {})
-        if kind not in kinds and len(kinds) >= MAX_KINDS:
-            for old_kind, (last, _) in list(kinds.items()):
-                if now - last >= self.INTERVAL_S:
-                    del kinds[old_kind]
-            if len(kinds) >= MAX_KINDS:
-                kind = None
-        last, dropped = kinds.get(kind, (now - self.INTERVAL_S, 0))
-        if now - last < self.INTERVAL_S:
-            kinds[kind] = last, dropped + 1
-            return None
-        kinds[kind] = now, 0
-        return dropped
+            now, kinds = self._clock(), self._messages.setdefault(message, {})
+            if kind not in kinds and len(kinds) >= MAX_KINDS:
+                for old_kind, (last, _) in list(kinds.items()):
+                    if now - last >= self.INTERVAL_S:
+                        del kinds[old_kind]
+                if len(kinds) >= MAX_KINDS:
+                    kind = None
+            last, dropped = kinds.get(kind, (now - self.INTERVAL_S, 0))
+            if now - last < self.INTERVAL_S:
+                kinds[kind] = last, dropped + 1
+                return None
+            kinds[kind] = now, 0
+            return dropped
 
 
 shared = LogLimit()

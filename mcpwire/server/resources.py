@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 CACHE_SCOPES: Final = ("public", "private")
 
-# The media types of a text and of bytes if none is given.
-TEXT_TYPE: Final = "text/plain"
-BYTES_TYPE: Final = "application/octet-stream"
-
 
 @attrs.define(eq=False, kw_only=True, repr=False)
 class Resource(Component):
@@ -164,7 +160,7 @@ def _build(
             description = signature.description
         name = options.get("name") or name_of(target)
     else:
-        contents = contents_of(target, key, mime_type)
+        contents = resource_contents(target, key, mime_type)
         attributes["contents"] = contents
         types = {item["mimeType"] for item in contents}
         mime_type = types.pop() if len(types) == 1 else None
@@ -187,15 +183,6 @@ def _build(
         hints=hints,
         **attributes,
     )
-
-
-def contents_of(value: Any, uri: str, mime_type: str | None) -> list[dict[str, Any]]:
-    """Return a value as the contents of a resource, each with a media type."""
-    contents = resource_contents(value, uri, mime_type)
-    for item in contents:
-        if "mimeType" not in item:
-            item["mimeType"] = TEXT_TYPE if "text" in item else BYTES_TYPE
-    return contents
 
 
 def _hints(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,7 +254,9 @@ class Resources:
         else:
             value = await resource.call(arguments, request)
             contents = (
-                [] if value is None else contents_of(value, uri, resource.mime_type)
+                []
+                if value is None
+                else resource_contents(value, uri, resource.mime_type)
             )
         if not contents:
             # 2026-07-28 server/resources, "Error Handling": no empty contents.

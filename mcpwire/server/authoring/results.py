@@ -44,7 +44,7 @@ from mcpwire.versions import LATEST, REVISIONS, Era, Revision
 from mcpwire.wire.json import encode as to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from mcpwire.protocol.output_validation import SchemaValidator
 
@@ -500,15 +500,19 @@ def _adapt_block(block: dict[str, Any], revision: Revision) -> dict[str, Any]:
 def resource_contents(
     value: Any, uri: str, mime_type: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return the contents of a resource, from text, bytes, data or contents."""
+    """Return the contents of a resource, each with a media type."""
+    items: Iterable[Any] = [value]
     if isinstance(value, (list, tuple)) and any(map(_is_content, value)):
-        return [_contents(item, uri, mime_type) for item in value]
-    if isinstance(value, WireType):
+        items = value
+    elif isinstance(value, WireType):
         from mcpwire.types import ReadResourceResult
 
         if isinstance(value, ReadResourceResult):
-            return [_contents(item, uri, mime_type) for item in value.contents]
-    return [_contents(value, uri, mime_type)]
+            items = value.contents
+    contents = [_contents(item, uri, mime_type) for item in items]
+    for item in contents:
+        item.setdefault("mimeType", "text/plain" if "text" in item else _DEFAULT_TYPE)
+    return contents
 
 
 def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:

@@ -564,24 +564,26 @@ def test_pydantic_types_serialise_themselves():
 # --- resources and prompts
 
 JSON_TYPE = "application/json"
+BYTES_TYPE = "application/octet-stream"
+PLAIN = {"mimeType": "text/plain", "text": "x"}
 
 
 @pytest.mark.parametrize(
     ("value", "mime_type", "contents"),
     [
-        ("hi", None, [{"text": "hi"}]),
-        ("hi", "text/plain", [{"mimeType": "text/plain", "text": "hi"}]),
-        (b"x", None, [{"blob": "eA=="}]),
+        ("hi", None, [{"mimeType": "text/plain", "text": "hi"}]),
+        ("hi", "text/x", [{"mimeType": "text/x", "text": "hi"}]),
+        (b"x", None, [{"mimeType": BYTES_TYPE, "blob": "eA=="}]),
         ({"a": 1}, None, [{"mimeType": JSON_TYPE, "text": '{"a":1}'}]),
         ([1], "text/x", [{"mimeType": "text/x", "text": "[1]"}]),
         (Point(1), None, [{"mimeType": JSON_TYPE, "text": '{"x":1,"y":0.5}'}]),
-        (["a", b"x"], None, [{"text": "a"}, {"blob": "eA=="}]),
+        (["x", b"x"], None, [PLAIN, {"mimeType": BYTES_TYPE, "blob": "eA=="}]),
         (Image(PNG), None, [{"mimeType": "image/png", "blob": IMAGE["data"]}]),
         (File(b"x", mime_type="text/x"), None, [{"mimeType": "text/x", "text": "x"}]),
-        (CONTENTS, "text/x", [{"text": "x"}]),
-        ([CONTENTS, CONTENTS], None, [{"text": "x"}, {"text": "x"}]),
-        (types.EmbeddedResource(CONTENTS), None, [{"text": "x"}]),
-        (types.ReadResourceResult([CONTENTS]), None, [{"text": "x"}]),
+        (CONTENTS, "text/x", [PLAIN]),
+        ([CONTENTS, CONTENTS], None, [PLAIN, PLAIN]),
+        (types.EmbeddedResource(CONTENTS), None, [PLAIN]),
+        (types.ReadResourceResult([CONTENTS]), None, [PLAIN]),
     ],
 )
 def test_any_value_is_converted_to_resource_contents(value, mime_type, contents):
