@@ -30,7 +30,7 @@ from mcpwire.server.request import EXCERPT, RequestContext, member_of
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mcpwire.server.components import Table
 
@@ -41,13 +41,11 @@ class Prompt(Component):
 
     wire_type: ClassVar[str] = "Prompt"
 
-    arguments: tuple[str, ...] = ()
-    """The names of its arguments, in the listed order."""
-
-    required: tuple[str, ...] = ()
-
-    is_explicit: bool = False
-    """Whether the arguments were listed explicitly; the function takes one dict."""
+    @property
+    def arguments(self) -> Sequence[str]:
+        """The names of its arguments, in the listed order."""
+        parameters: Parameters = self.signature.parameters
+        return parameters.names
 
     def convert(self, arguments: object) -> dict[str, Any]:
         """Return the keyword arguments of its function. Raises `InvalidParams`."""
@@ -55,24 +53,22 @@ class Prompt(Component):
             arguments = {}
         if type(arguments) is not dict:
             raise InvalidParams("params.arguments must be an object")
+        parameters: Parameters = self.signature.parameters
         errors = [
             f"the argument {name!r} is missing"
-            for name in self.required
-            if name not in arguments
+            for name in parameters.names
+            if name in parameters.required and name not in arguments
         ]
         for name, value in arguments.items():
             if len(errors) >= _MAX_ERRORS:
                 break
-            if name not in self.arguments:
+            if name not in parameters.names:
                 errors.append(f"unknown argument {name[:EXCERPT]!r}")
             elif type(value) is not str:
                 errors.append(f"the argument {name!r} must be a string")
         if errors:
             raise InvalidParams(f"prompt {self.key!r}: {'; '.join(errors)}")
-        parameters: Parameters = self.signature.parameters
         try:
-            if self.is_explicit:
-                return parameters.convert(arguments)
             return parameters.convert_strings(arguments)
         except BadArguments as error:
             raise InvalidParams(f"prompt {self.key!r}: {error}") from error
@@ -107,16 +103,7 @@ def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Pro
         description=signature.description,
         arguments=arguments or None,
     )
-    return Prompt.of(
-        name,
-        definition,
-        given,
-        function,
-        signature,
-        arguments=tuple(argument["name"] for argument in arguments),
-        required=tuple(a["name"] for a in arguments if a.get("required")),
-        is_explicit=explicit is not None,
-    )
+    return Prompt.of(name, definition, given, function, signature)
 
 
 def _schema(arguments: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
