@@ -37,8 +37,6 @@ class Resource(Component):
     contents: list[dict[str, Any]] = attrs.field(factory=list)
     """Its contents, if it has no function."""
 
-    mime_type: str | None = None
-
     hints: dict[str, Any] = attrs.field(factory=dict)
     """Cache hints: how long, and by which caches, it may be stored (2026-07-28)."""
 
@@ -172,15 +170,13 @@ def _build(
         mimeType=mime_type,
         size=options.get("size"),
     )
-    hints = _hints(options)
     return cls.of(
         key,
         definition,
         options,
         function,
         signature,
-        mime_type=mime_type,
-        hints=hints,
+        hints=_hints(options),
         **attributes,
     )
 
@@ -253,11 +249,8 @@ class Resources:
             contents = [dict(item) for item in resource.contents]
         else:
             value = await resource.call(arguments, request)
-            contents = (
-                []
-                if value is None
-                else resource_contents(value, uri, resource.mime_type)
-            )
+            mime_type = resource.definition.get("mimeType")
+            contents = [] if value is None else resource_contents(value, uri, mime_type)
         if not contents:
             # 2026-07-28 server/resources, "Error Handling": no empty contents.
             raise not_found(uri)

@@ -170,10 +170,9 @@ class Server:
         self.auth = _check_auth(auth)
         if lifespan is not None and not callable(lifespan):
             raise TypeError(f"lifespan must be a function, got {lifespan!r}")
-        self._lifespan_fn = lifespan
         self.lifespan = Lifespan()
         if lifespan is not None:
-            self.lifespan.add(self._enter_lifespan)
+            self.lifespan.add(partial(self._enter_lifespan, lifespan))
         texts = {"name": name, "version": version, "website_url": website_url or ""}
         for option, value in texts.items():
             if not isinstance(value, str):
@@ -251,9 +250,8 @@ class Server:
         return f"<Server {self.name!r} {self.version}>"
 
     @asynccontextmanager
-    async def _enter_lifespan(self) -> AsyncIterator[None]:
-        assert self._lifespan_fn is not None
-        async with self._lifespan_fn(self) as value:
+    async def _enter_lifespan(self, lifespan: LifespanFn) -> AsyncIterator[None]:
+        async with lifespan(self) as value:
             self._services.lifespan = value
             try:
                 yield

@@ -109,7 +109,7 @@ def make_tool(
         timeout=timeout,
         slots=slots,
         is_direct=signature.is_async
-        and not signature.injected
+        and signature.dependencies is None
         and timeout is None
         and slots is None,
         task=task,

@@ -218,7 +218,7 @@ class Dependencies:
     """The dependencies of one function, in the order of evaluation."""
 
     def __init__(self, injected: Mapping[str, Injected]) -> None:
-        self._injected = dict(injected)
+        self.injected = dict(injected)
         self._plans: dict[_Function, _Plan] = {}
         self._add(injected, ())
 
@@ -255,7 +255,7 @@ class Dependencies:
         self, context: Context, values: Mapping[_Function, Any]
     ) -> dict[str, Any]:
         """Return the injected arguments."""
-        return _arguments(self._injected, context, values)
+        return _arguments(self.injected, context, values)
 
 
 def _arguments(

@@ -483,11 +483,8 @@ class Signature:
     parameters: Parameters
     """The parameters that the client fills."""
 
-    injected: Mapping[str, Injected]
-    """The parameters that the server fills: with the context, or a dependency."""
-
     dependencies: Dependencies | None
-    """The dependencies among these; ``None``: the server fills no parameter."""
+    """The parameters that the server fills; ``None``: there are none."""
 
     returns: Returns
 
@@ -537,13 +534,7 @@ def read_signature(
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{describe_function(function)}: {error}") from error
     return Signature(
-        function,
-        parameters,
-        injected,
-        dependencies,
-        returns,
-        _is_async(function),
-        description,
+        function, parameters, dependencies, returns, _is_async(function), description
     )
 
 

@@ -455,7 +455,6 @@ class RunningTask:
         self._store = store
         self._clock = clock
         self._notify = notify
-        self._session = request.session
         self._request = request.for_task(ask=self._ask, notify=self._forward)
         self._questions: dict[str, Question] = {}
         self.changed = asyncio.Event()  # set when the record or the questions change
@@ -545,7 +544,7 @@ class RunningTask:
             return
         self._wake()
         self._notify(record)
-        if self._session is not None:
+        if self._request.session is not None:
             self._send(STATUS, write_legacy_task(record))
 
     def _wake(self) -> None:
@@ -593,7 +592,7 @@ class RunningTask:
         The extension, "Task Status Notifications": neither progress nor messages go
         to listeners of tasks.
         """
-        session = self._session
+        session = self._request.session
         if session is not None and not session.is_closed:
             session.send(method, relate_to_task(params, self.record.id))
 
