@@ -67,22 +67,27 @@ async def test_handler_may_be_sync_or_async(slowly):
     ]
 
 
+PRIVATE = {"ttlMs": 0, "cacheScope": "private"}
+
+
 @pytest.mark.rule("CACHE-01")
 @pytest.mark.parametrize(
-    ("method", "result"),
+    ("method", "result", "hints"),
     [
-        ("tools/list", {"tools": []}),
-        ("prompts/list", {"prompts": []}),
-        ("resources/list", {"resources": []}),
-        ("resources/templates/list", {"resourceTemplates": []}),
-        ("resources/read", {"contents": []}),
+        ("tools/list", {"tools": []}, PRIVATE),
+        ("prompts/list", {"prompts": []}, PRIVATE),
+        ("resources/list", {"resources": []}, PRIVATE),
+        ("resources/templates/list", {"resourceTemplates": []}, PRIVATE),
+        ("resources/read", {"contents": []}, PRIVATE),
+        ("tools/call", {"content": []}, {}),
+        ("prompts/get", {"messages": []}, {}),
+        ("completion/complete", {"completion": {"values": []}}, {}),
     ],
 )
-async def test_cacheable_result_has_default_or_own_cache_hints(method, result):
-    private = {"ttlMs": 0, "cacheScope": "private", **STAMP}
+async def test_only_cacheable_results_have_default_cache_hints(method, result, hints):
     assert await both(answering(result, method), method) == [
         success(1, result),
-        success(2, {**result, **private}),
+        success(2, {**result, **hints, **STAMP}),
     ]
     own = {**result, "ttlMs": 9, "cacheScope": "public"}
     assert await both(answering(own, method), method) == [
@@ -97,22 +102,6 @@ async def test_invalid_ttl_is_sent_as_zero(ttl):
     wire = answering({"contents": [], "ttlMs": ttl})
     [answer] = await wire.ask(modern(1, "resources/read"))
     assert answer["result"]["ttlMs"] == 0
-
-
-@pytest.mark.rule("CACHE-01")
-@pytest.mark.parametrize(
-    ("method", "result"),
-    [
-        ("tools/call", {"content": []}),
-        ("prompts/get", {"messages": []}),
-        ("completion/complete", {"completion": {"values": []}}),
-    ],
-)
-async def test_uncacheable_result_has_no_cache_hints(method, result):
-    assert await both(answering(result, method), method) == [
-        success(1, result),
-        success(2, {**result, **STAMP}),
-    ]
 
 
 @pytest.mark.rule("CACHE-02")
