@@ -119,6 +119,18 @@ class Bed:
     async def get(self, task_id, **options):
         return await self.ask("tasks/get", {"taskId": task_id}, **options)
 
+    async def cancel(self, task_id, **options):
+        return await self.ask("tasks/cancel", {"taskId": task_id}, **options)
+
+    async def update(self, task_id, answers):
+        params = {"taskId": task_id, "inputResponses": answers}
+        return await self.ask("tasks/update", params)
+
+    async def result(self, task_id, client=None):
+        """Wait for the result, as a client that answers requests meanwhile."""
+        params = {"taskId": task_id}
+        return await self.ask("tasks/result", params, old=True, ask=client)
+
     async def until(self, task_id, *statuses, who=None):
         """Wait until a task has one of these statuses; return it as `tasks/get`."""
         changed = asyncio.Event()

@@ -86,7 +86,7 @@ async def test_failing_tool_completes_its_task_but_fails_in_2025_11_25(body):
         assert task["result"] == FAILURE
         old = await tasks.get(task_id, old=True)
         assert (old["status"], "result" in old) == ("failed", False)
-        result = await tasks.ask("tasks/result", {"taskId": task_id}, old=True)
+        result = await tasks.result(task_id)
         assert result == {**FAILURE, "_meta": {RELATED: {"taskId": task_id}}}
 
 
@@ -102,7 +102,7 @@ async def test_failed_task_holds_its_error():
         assert task["statusMessage"] == "no luck"
         assert "result" not in task
         with pytest.raises(RPCError, match="no luck") as caught:
-            await tasks.ask("tasks/result", {"taskId": task_id}, old=True)
+            await tasks.result(task_id)
         assert (caught.value.code, caught.value.data) == (-7, {"why": 1})
 
 
@@ -137,18 +137,14 @@ async def test_tasks_result_waits_for_the_result():
     async with bed() as tasks:
         gate = Gate({**RESULT, "_meta": {"a": 1}})
         task_id = await tasks.begin(gate, old=True)
-        waiting = asyncio.ensure_future(
-            tasks.ask("tasks/result", {"taskId": task_id}, old=True)
-        )
+        waiting = asyncio.ensure_future(tasks.result(task_id))
         await soon(gate.entered)
         assert not waiting.done()
         gate.opened.set()
         expected = {**RESULT, "_meta": {"a": 1, RELATED: {"taskId": task_id}}}
         assert await waiting == expected
         # A second request gets the same.
-        assert (
-            await tasks.ask("tasks/result", {"taskId": task_id}, old=True) == expected
-        )
+        assert await tasks.result(task_id) == expected
 
 
 # Notifications of running tasks...

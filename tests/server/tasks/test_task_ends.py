@@ -9,10 +9,6 @@ from mcpwire.errors import InvalidParams
 from mcpwire.server.extensions import tasks as extension
 
 
-async def cancel(tasks, task_id, **options):
-    return await tasks.ask("tasks/cancel", {"taskId": task_id}, **options)
-
-
 @pytest.mark.rule("TX-15")
 @pytest.mark.case("F17")
 async def test_cancelling_a_task_stops_its_handler():
@@ -20,7 +16,7 @@ async def test_cancelling_a_task_stops_its_handler():
         gate = Gate()
         task_id = await tasks.begin(gate)
         await soon(gate.entered)
-        assert await cancel(tasks, task_id) == {}
+        assert await tasks.cancel(task_id) == {}
         assert (await tasks.get(task_id))["status"] == "cancelled"
         await soon(gate.ended)
         assert gate.was_cancelled
@@ -53,11 +49,11 @@ async def test_task_fails_if_its_outcome_has_no_json_form(stored, tmp_path):
 async def test_cancel_response_of_2025_11_25_holds_the_cancelled_task():
     async with bed() as tasks:
         task_id = await tasks.begin(Gate(), old=True)
-        task = await cancel(tasks, task_id, old=True)
+        task = await tasks.cancel(task_id, old=True)
         assert (task["taskId"], task["status"]) == (task_id, "cancelled")
         assert await tasks.get(task_id, old=True) == task
         with pytest.raises(InvalidParams, match="cancelled and has no result"):
-            await tasks.ask("tasks/result", {"taskId": task_id}, old=True)
+            await tasks.result(task_id)
 
 
 @pytest.mark.rule("T11-13", "TX-15")
@@ -67,8 +63,8 @@ async def test_cancelling_an_ended_task_is_an_error_only_in_2025_11_25():
         task_id = await tasks.begin()
         before = await tasks.until(task_id, "completed")
         with pytest.raises(InvalidParams, match="the task has ended: completed"):
-            await cancel(tasks, task_id, old=True)
-        assert await cancel(tasks, task_id) == {}
+            await tasks.cancel(task_id, old=True)
+        assert await tasks.cancel(task_id) == {}
         assert await tasks.get(task_id) == before
 
 
@@ -87,7 +83,7 @@ async def test_result_after_a_cancellation_is_ignored():
 
         task_id = await tasks.begin(stubborn)
         await soon(entered)
-        await cancel(tasks, task_id)
+        await tasks.cancel(task_id)
         await soon(ended)
         await asyncio.sleep(0)  # one turn of the loop: the result is taken
         task = await tasks.get(task_id)
@@ -99,7 +95,7 @@ async def test_handler_is_called_even_if_its_task_is_cancelled_at_once():
         gate = Gate()
         task_id = await tasks.begin(gate)
         # It has not run yet; the coroutine made for it has to be closed.
-        await cancel(tasks, task_id)
+        await tasks.cancel(task_id)
         await soon(gate.ended)
         assert gate.was_cancelled
 
@@ -143,9 +139,7 @@ async def test_running_tasks_fail_when_the_server_stops():
     tasks = Bed()
     gate = Gate()
     task_id = await tasks.begin(gate, old=True)
-    waiting = asyncio.ensure_future(
-        tasks.ask("tasks/result", {"taskId": task_id}, old=True)
-    )
+    waiting = asyncio.ensure_future(tasks.result(task_id))
     await soon(gate.entered)
     await tasks.tasks.aclose()
     assert gate.was_cancelled

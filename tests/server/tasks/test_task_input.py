@@ -35,11 +35,6 @@ def accept(name):
     return {"action": "accept", "content": {"name": name}}
 
 
-async def update(tasks, task_id, answers, **options):
-    params = {"taskId": task_id, "inputResponses": answers}
-    return await tasks.ask("tasks/update", params, **options)
-
-
 @pytest.mark.rule("TX-09", "TX-14", "TX-15")
 @pytest.mark.case("F17")
 async def test_input_responses_may_come_one_by_one():
@@ -47,15 +42,15 @@ async def test_input_responses_may_come_one_by_one():
         task_id = await tasks.begin(greet_both)
         task = await tasks.until(task_id, "input_required")
         first, second = task["inputRequests"]
-        await update(tasks, task_id, {second: accept("Bob")})
+        await tasks.update(task_id, {second: accept("Bob")})
         task = await tasks.get(task_id)
         assert (task["status"], list(task["inputRequests"])) == (
             "input_required",
             [first],
         )
         # A key that is already answered, and an unknown key: both are ignored.
-        await update(tasks, task_id, {second: accept("Eve"), "other": accept("Eve")})
-        await update(tasks, task_id, {first: accept("Alice")})
+        await tasks.update(task_id, {second: accept("Eve"), "other": accept("Eve")})
+        await tasks.update(task_id, {first: accept("Alice")})
         task = await tasks.until(task_id, "completed")
         assert task["result"] == text("Alice", "Bob")
 
@@ -64,7 +59,7 @@ async def test_input_responses_may_come_one_by_one():
 async def test_input_responses_for_an_ended_task_are_acknowledged():
     async with bed() as tasks:
         task_id = await tasks.end()
-        assert await update(tasks, task_id, {"elicitation-1": ACCEPT}) == {}
+        assert await tasks.update(task_id, {"elicitation-1": ACCEPT}) == {}
 
 
 @pytest.mark.parametrize("answers", [None, [], {"elicitation-1": 12345}])
@@ -73,7 +68,7 @@ async def test_invalid_input_responses_are_refused_and_the_request_stays(answers
         task_id = await tasks.begin(greet)
         before = await tasks.until(task_id, "input_required")
         with pytest.raises(InvalidParams, match=r"params\.inputResponses"):
-            await update(tasks, task_id, answers)
+            await tasks.update(task_id, answers)
         assert await tasks.get(task_id) == before
 
 
@@ -91,7 +86,7 @@ async def test_second_input_request_has_a_new_key():
             task = await tasks.until(task_id, "input_required")
             (key,) = task["inputRequests"]
             seen.append(key)
-            await update(tasks, task_id, {key: accept(name)})
+            await tasks.update(task_id, {key: accept(name)})
             assert "inputRequests" not in await tasks.get(task_id)
         assert len(set(seen)) == 2
         assert (await tasks.until(task_id, "completed"))["result"] == text(
@@ -132,7 +127,7 @@ async def test_response_that_crosses_a_cancelled_input_request_is_ignored():
         task_id = await tasks.begin(body)
         await tasks.until(task_id, "input_required")
         pending.cancel()
-        await update(tasks, task_id, {"elicitation-1": ACCEPT})
+        await tasks.update(task_id, {"elicitation-1": ACCEPT})
         assert (await tasks.until(task_id, "completed"))["result"] == text("given up")
 
 
@@ -185,11 +180,6 @@ class Client:
         return answer
 
 
-def result_of(tasks, task_id, client=None, **options):
-    params = {"taskId": task_id}
-    return tasks.ask("tasks/result", params, old=True, ask=client, **options)
-
-
 @pytest.mark.rule("T11-09", "T11-10")
 @pytest.mark.case("F14")
 async def test_client_that_waits_for_the_result_gets_the_request():
@@ -199,10 +189,7 @@ async def test_client_that_waits_for_the_result_gets_the_request():
         await tasks.until(task_id, "input_required")
         assert (await tasks.get(task_id, old=True))["status"] == "input_required"
         meta = {"_meta": {RELATED: {"taskId": task_id}}}
-        assert await result_of(tasks, task_id, client) == {
-            **text("hello", "Alice"),
-            **meta,
-        }
+        assert await tasks.result(task_id, client) == {**text("hello", "Alice"), **meta}
         assert client.requests == [("elicitation/create", {**FORM, **meta})]
 
 
@@ -211,7 +198,7 @@ async def test_each_request_goes_to_one_of_the_waiting_clients():
         client = Client(accept("Alice"), accept("Bob"))
         task_id = await tasks.begin(greet_both, old=True)
         first, second = await asyncio.gather(
-            result_of(tasks, task_id, client), result_of(tasks, task_id, client)
+            tasks.result(task_id, client), tasks.result(task_id, client)
         )
         assert first == second
         assert first["content"] == text("Alice", "Bob")["content"]
@@ -231,10 +218,10 @@ async def test_request_goes_to_another_waiter_when_the_first_leaves(how):
             await soon(release)
             raise ConnectionClosed("gone", target="test")
 
-        first = asyncio.ensure_future(result_of(tasks, task_id, lose_connection))
+        first = asyncio.ensure_future(tasks.result(task_id, lose_connection))
         await soon(leaving.was_called)
         staying = Client(ACCEPT)
-        waiting = asyncio.ensure_future(result_of(tasks, task_id, staying))
+        waiting = asyncio.ensure_future(tasks.result(task_id, staying))
         await asyncio.sleep(0)  # one turn of the loop: it finds no request yet
         if how == "cancelled":
             first.cancel()
@@ -260,16 +247,16 @@ async def test_error_of_the_client_is_raised_in_the_handler(error):
 
     async with bed() as tasks:
         task_id = await tasks.begin(body, old=True)
-        result = await result_of(tasks, task_id, Client(error))
+        result = await tasks.result(task_id, Client(error))
         assert result["content"] == text("never mind")["content"]
 
 
 async def test_waiter_without_requests_gets_the_result_after_others_answer():
     async with bed() as tasks:
         task_id = await tasks.begin(greet, old=True)
-        waiting = asyncio.ensure_future(result_of(tasks, task_id))
+        waiting = asyncio.ensure_future(tasks.result(task_id))
         await tasks.until(task_id, "input_required")
-        result = await result_of(tasks, task_id, Client(ACCEPT))
+        result = await tasks.result(task_id, Client(ACCEPT))
         assert await waiting == result
 
 
@@ -278,8 +265,8 @@ async def test_waiter_gets_an_error_when_the_asking_task_is_cancelled():
     async with bed() as tasks:
         client = Client(asyncio.Event())
         task_id = await tasks.begin(greet, old=True)
-        waiting = asyncio.ensure_future(result_of(tasks, task_id, client))
+        waiting = asyncio.ensure_future(tasks.result(task_id, client))
         await soon(client.was_called)
-        await tasks.ask("tasks/cancel", {"taskId": task_id}, old=True)
+        await tasks.cancel(task_id, old=True)
         with pytest.raises(InvalidParams, match="was cancelled and has no result"):
             await waiting

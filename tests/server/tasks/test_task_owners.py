@@ -115,9 +115,8 @@ async def test_listener_gets_the_complete_task_at_each_status():
     async with bed() as tasks:
         task_id = await tasks.begin(body)
         listener = Listener(tasks, task_id)
-        params = {"taskId": task_id, "inputResponses": {"elicitation-1": ACCEPT}}
         asking = await tasks.until(task_id, "input_required")
-        await tasks.ask("tasks/update", params)
+        await tasks.update(task_id, {"elicitation-1": ACCEPT})
         completed = await tasks.until(task_id, "completed")
         working = {k: v for k, v in asking.items() if k != "inputRequests"}
         assert listener.notifications == [

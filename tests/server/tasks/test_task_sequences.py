@@ -55,13 +55,11 @@ async def play(steps):
             elif step == "give up":
                 handler.cancel_request()
             elif step == "answer":
-                answers = dict.fromkeys(keys[:1], ACCEPT)
-                params = {"taskId": task_id, "inputResponses": answers}
-                await tasks.ask("tasks/update", params)
+                await tasks.update(task_id, dict.fromkeys(keys[:1], ACCEPT))
             elif step == "turn":
                 await asyncio.sleep(0)  # a turn of the loop, which is what is tested
             elif step == "cancel":
-                await tasks.ask("tasks/cancel", {"taskId": task_id})
+                await tasks.cancel(task_id)
             elif step == "end":
                 handler.ended.set()
             else:

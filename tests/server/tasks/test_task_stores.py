@@ -142,7 +142,7 @@ async def test_results_survive_a_restart_and_running_tasks_have_failed(tmp_path)
 
     async with bed(SqliteTaskStore(path)) as tasks:
         assert await tasks.get(done) == before
-        assert await tasks.ask("tasks/result", {"taskId": done}, old=True)
+        assert await tasks.result(done)
         lost = await tasks.get("lost")
         assert (lost["status"], lost["statusMessage"]) == (
             "failed",
@@ -215,12 +215,11 @@ async def test_waiter_polls_the_task_of_another_process():
     async with bed(store) as tasks:
         record = attrs.evolve(begin("far", owner="", now=1_000), poll_interval=0.001)
         await store.create(record, ROOM)
-        result = await tasks.ask("tasks/result", {"taskId": "far"}, old=True)
+        result = await tasks.result("far")
         assert result["content"] == RESULT["content"]
         assert len(reads) == 3
-        assert await tasks.ask("tasks/cancel", {"taskId": "far"}) == {}
-        params = {"taskId": "far", "inputResponses": {}}
-        assert await tasks.ask("tasks/update", params) == {}
+        assert await tasks.cancel("far") == {}
+        assert await tasks.update("far", {}) == {}
 
 
 def test_tasks_can_be_used_in_one_event_loop_after_another(tmp_path):
