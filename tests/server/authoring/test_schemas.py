@@ -37,106 +37,84 @@ from typing_extensions import TypeAliasType
 from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 
-POINT = {
-    "title": "Point",
-    "type": "object",
-    "properties": {"x": {"type": "integer"}, "y": {"type": "number", "default": 0.5}},
-    "required": ["x"],
-    "additionalProperties": False,
-}
+INTEGER, STRING, NULL = {"type": "integer"}, {"type": "string"}, {"type": "null"}
+
+
+def record(title, required="", *, is_open=False, **properties):
+    """Return the schema of a class; only pydantic's and msgspec's are open."""
+    schema = {"title": title, "type": "object", "properties": properties}
+    if required:
+        schema["required"] = [required]
+    return schema if is_open else {**schema, "additionalProperties": False}
+
+
+def list_of(items, **bounds):
+    return {"type": "array", "items": items, **bounds}
+
+
+def one_of(*schemas):
+    return {"anyOf": list(schemas)}
+
+
+def choice(*values, **more):
+    return {"type": "string", "enum": list(values), **more}
+
+
 Alias = TypeAliasType("Alias", int)
 BoundedAlias = TypeAliasType("BoundedAlias", Annotated[int, Arg(ge=1)])
 Holder = dataclasses.make_dataclass("Holder", [("alias", BoundedAlias)])
-HOLDER = {
-    "title": "Holder",
-    "type": "object",
-    "properties": {"alias": {"type": "integer", "minimum": 1}},
-    "required": ["alias"],
-    "additionalProperties": False,
-}
-INTEGERS = {"type": "object", "additionalProperties": {"type": "integer"}}
 Choice = dataclasses.make_dataclass("Choice", [("of", Literal["a", "b"], "a")])
-CHOICE = {
-    "title": "Choice",
-    "type": "object",
-    "properties": {"of": {"type": "string", "enum": ["a", "b"], "default": "a"}},
-    "additionalProperties": False,
-}
-NULL = {"type": "null"}
-AT_LEAST_ONE = {"anyOf": [{"type": "integer", "minimum": 1}, NULL]}
-UP_TO_NINE = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 9}, NULL]}
-SHORT = {
-    "anyOf": [
-        {"type": "array", "items": {"type": "integer"}, "maxItems": 3},
-        {"type": "string", "contentEncoding": "base64", "maxLength": 4},
-    ]
-}
-BOUNDED = {
-    "title": "Bounded",
-    "type": "object",
-    "properties": {
-        "x": {"type": "integer", "minimum": 0, "description": "The x"},
-        "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
-        "tags": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["x"],
-    "additionalProperties": False,
-}
-MODEL = {
-    "title": "Model",
-    "type": "object",
-    "properties": {
-        "n": {"type": "integer"},
-        "day": {"type": "string", "format": "date"},
-        "word": {"type": "string", "maxLength": 3, "default": "a"},
-    },
-    "required": ["n"],
-}
+FROM_ONE = {"type": "integer", "minimum": 1}
+DATE = {"type": "string", "format": "date"}
+POINT = record("Point", "x", x=INTEGER, y={"type": "number", "default": 0.5})
+BOUNDED = record(
+    "Bounded",
+    "x",
+    x={"type": "integer", "minimum": 0, "description": "The x"},
+    color=choice("red", "blue", default="red"),
+    tags=list_of(STRING),
+)
+MODEL = record(
+    "Model",
+    "n",
+    is_open=True,
+    n=INTEGER,
+    day=DATE,
+    word={"type": "string", "maxLength": 3, "default": "a"},
+)
 
 
 @pytest.mark.parametrize(
     ("hint", "schema"),
     [
-        (int, {"type": "integer"}),
+        (int, INTEGER),
         (float, {"type": "number"}),
         (bool, {"type": "boolean"}),
-        (str, {"type": "string"}),
+        (str, STRING),
         (Any, {}),
         (object, {}),
-        (None, {"type": "null"}),
+        (None, NULL),
         (bytes, {"type": "string", "contentEncoding": "base64"}),
         (Path, {"type": "string", "format": "path"}),
         (uuid.UUID, {"type": "string", "format": "uuid"}),
         (Decimal, {"type": "string", "format": "decimal"}),
-        (dt.date, {"type": "string", "format": "date"}),
-        (Id, {"type": "integer"}),
-        (list[int], {"type": "array", "items": {"type": "integer"}}),
-        (Sequence[int], {"type": "array", "items": {"type": "integer"}}),
-        (
-            dict[str, int],
-            {"type": "object", "additionalProperties": {"type": "integer"}},
-        ),
+        (dt.date, DATE),
+        (Id, INTEGER),
+        (list[int], list_of(INTEGER)),
+        (Sequence[int], list_of(INTEGER)),
+        (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
         (Mapping[str, Any], {"type": "object"}),
-        (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
-        (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
-        (Literal["z", "a"], {"type": "string", "enum": ["z", "a"]}),
+        (tuple[int, ...], list_of(INTEGER)),
+        (int | None, one_of(INTEGER, NULL)),
+        (Literal["z", "a"], choice("z", "a")),
         (Literal[3, "a"], {"enum": [3, "a"]}),
-        (
-            Literal["a", None],  # noqa: PYI061
-            {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
-        ),
-        (Literal[None], {"type": "null"}),  # noqa: PYI061
-        (Color, {"title": "Color", "type": "string", "enum": ["red", "blue"]}),
+        (Literal["a", None], one_of(choice("a"), NULL)),  # noqa: PYI061
+        (Literal[None], NULL),  # noqa: PYI061
+        (Color, choice("red", "blue", title="Color")),
         (Annotated[int, "How many"], {"type": "integer", "description": "How many"}),
         (
             Annotated[int, Arg(ge=1, lt=9, title="N", examples=(2, 3))],
-            {
-                "type": "integer",
-                "minimum": 1,
-                "exclusiveMaximum": 9,
-                "title": "N",
-                "examples": [2, 3],
-            },
+            {**FROM_ONE, "exclusiveMaximum": 9, "title": "N", "examples": [2, 3]},
         ),
         (
             Annotated[str, Arg(pattern="^a", min_length=1, header="Region")],
@@ -154,123 +132,75 @@ MODEL = {
         ),
         (
             Annotated[str | int, pydantic.Field(pattern="^a")],
-            {
-                "anyOf": [
-                    {"type": "string", "pattern": "^a", "maxLength": 1024},
-                    {"type": "integer"},
-                ]
-            },
+            one_of({"type": "string", "pattern": "^a", "maxLength": 1024}, INTEGER),
         ),
         (
             Annotated[int, annotated_types.Ge(1), annotated_types.MultipleOf(2)],
-            {"type": "integer", "minimum": 1, "multipleOf": 2},
+            {**FROM_ONE, "multipleOf": 2},
         ),
         (
             Annotated[list[int], annotated_types.Len(1, 3)],
-            {
-                "type": "array",
-                "items": {"type": "integer"},
-                "minItems": 1,
-                "maxItems": 3,
-            },
+            list_of(INTEGER, minItems=1, maxItems=3),
         ),
         (
             Annotated[int, msgspec.Meta(ge=1, description="From one on")],
-            {"type": "integer", "minimum": 1, "description": "From one on"},
+            {**FROM_ONE, "description": "From one on"},
         ),
         (
             Annotated[int, pydantic.Field(ge=1, description="From one on")],
-            {"type": "integer", "minimum": 1, "description": "From one on"},
+            {**FROM_ONE, "description": "From one on"},
         ),
         (
             Annotated[int | str | None, Arg(ge=1, max_length=3)],
-            {
-                "anyOf": [
-                    {"type": "integer", "minimum": 1},
-                    {"type": "string", "maxLength": 3},
-                    {"type": "null"},
-                ]
-            },
+            one_of(FROM_ONE, {"type": "string", "maxLength": 3}, NULL),
         ),
-        (
-            list[Annotated[int, Arg(ge=1)]],
-            {"type": "array", "items": {"type": "integer", "minimum": 1}},
-        ),
+        (list[Annotated[int, Arg(ge=1)]], list_of(FROM_ONE)),
         (Point, POINT),
         (Bounded, BOUNDED),
         (Model, MODEL),
-        (list[Model], {"type": "array", "items": MODEL}),
-        (Point | Model, {"anyOf": [POINT, MODEL]}),
-        (
-            Point | Bounded | None,
-            {"anyOf": [{"anyOf": [POINT, BOUNDED]}, {"type": "null"}]},
-        ),
-        (
-            str | dt.date,
-            {"anyOf": [{"type": "string"}, {"type": "string", "format": "date"}]},
-        ),
+        (list[Model], list_of(MODEL)),
+        (Point | Model, one_of(POINT, MODEL)),
+        (Point | Bounded | None, one_of(one_of(POINT, BOUNDED), NULL)),
+        (str | dt.date, one_of(STRING, DATE)),
         (
             Named,
-            {
-                "title": "Named",
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "_size": {"type": "integer", "maximum": 9, "default": 1},
-                },
-                "required": ["name"],
-                "additionalProperties": False,
-            },
+            record(
+                "Named",
+                "name",
+                name=STRING,
+                _size={"type": "integer", "maximum": 9, "default": 1},
+            ),
         ),
         (
             Options,
-            {
-                "title": "Options",
-                "type": "object",
-                "properties": {
-                    "a": {"type": "integer"},
-                    "b": {"type": "string", "description": "The b"},
-                },
-                "required": ["b"],
-                "additionalProperties": False,
-            },
+            record("Options", "b", a=INTEGER, b={**STRING, "description": "The b"}),
         ),
-        (
-            Marked,
-            {
-                "title": "Marked",
-                "type": "object",
-                "properties": {"a": {"type": "integer", "minimum": 1}},
-                "additionalProperties": False,
-            },
-        ),
-        (
-            Struct,
-            {
-                "title": "Struct",
-                "type": "object",
-                "properties": {"a": {"type": "integer"}},
-                "required": ["a"],
-            },
-        ),
+        (Marked, record("Marked", a=FROM_ONE)),
+        (Struct, record("Struct", "a", is_open=True, a=INTEGER)),
         (
             Validated,
-            {
-                "title": "Validated",
-                "type": "object",
-                "properties": {"n": {"type": "integer", "exclusiveMinimum": 0}},
-                "required": ["n"],
-            },
+            record(
+                "Validated", "n", is_open=True, n={**INTEGER, "exclusiveMinimum": 0}
+            ),
         ),
-        (Even, {"type": "integer"}),
-        (Alias, {"type": "integer"}),
-        (BoundedAlias, {"type": "integer", "minimum": 1}),
-        (Holder, HOLDER),
-        (dict[Alias, Alias], INTEGERS),
-        (Choice, CHOICE),
-        (Annotated[Id | None, Arg(ge=1)], AT_LEAST_ONE),
-        (Annotated[BoundedAlias | None, Arg(le=9)], UP_TO_NINE),
-        (Annotated[list[int] | bytes, Arg(max_length=3)], SHORT),
+        (Even, INTEGER),
+        (Alias, INTEGER),
+        (BoundedAlias, FROM_ONE),
+        (Holder, record("Holder", "alias", alias=FROM_ONE)),
+        (dict[Alias, Alias], {"type": "object", "additionalProperties": INTEGER}),
+        (Choice, record("Choice", of=choice("a", "b", default="a"))),
+        (Annotated[Id | None, Arg(ge=1)], one_of(FROM_ONE, NULL)),
+        (
+            Annotated[BoundedAlias | None, Arg(le=9)],
+            one_of({**FROM_ONE, "maximum": 9}, NULL),
+        ),
+        (
+            Annotated[list[int] | bytes, Arg(max_length=3)],
+            one_of(
+                list_of(INTEGER, maxItems=3),
+                {"type": "string", "contentEncoding": "base64", "maxLength": 4},
+            ),
+        ),
     ],
 )
 @pytest.mark.rule("SCH-05")
