@@ -45,31 +45,25 @@ class Order:
     gift: bool = False
 
 
+TEXT = {"type": "string"}
+TITLES = [{"const": "s", "title": "Small"}, {"const": "l", "title": "l"}]
+
+
+def choice(*values, **more):
+    return {"type": "string", "enum": list(values), **more}
+
+
 ORDER = {
     "type": "object",
     "properties": {
-        "name": {
-            "type": "string",
-            "description": "Your name",
-            "minLength": 1,
-            "maxLength": 9,
-        },
+        "name": {**TEXT, "description": "Your name", "minLength": 1, "maxLength": 9},
         "count": {"type": "integer", "minimum": 1, "maximum": 9, "default": 1},
         "price": {"type": "number", "minimum": 0.5, "default": 1.5},
-        "color": {
-            "type": "string",
-            "title": "Color",
-            "enum": ["red", "blue"],
-            "default": "blue",
-        },
-        "size": {
-            "type": "string",
-            "description": "How big",
-            "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "l"}],
-        },
-        "day": {"type": "string", "format": "date"},
-        "at": {"type": "string", "format": "date-time"},
-        "id": {"type": "string", "default": ""},
+        "color": choice("red", "blue", title="Color", default="blue"),
+        "size": {**TEXT, "description": "How big", "oneOf": TITLES},
+        "day": {**TEXT, "format": "date"},
+        "at": {**TEXT, "format": "date-time"},
+        "id": {**TEXT, "default": ""},
         "gift": {"type": "boolean", "default": False},
     },
     "required": ["name"],
@@ -86,12 +80,8 @@ def test_dataclass_becomes_a_form(revision):
 def test_form_of_2025_06_uses_enum_names_and_few_defaults():
     fields = form_schema(Order, JUN_2025)["properties"]
     assert [name for name in fields if "default" in fields[name]] == ["gift"]
-    assert fields["size"] == {
-        "type": "string",
-        "description": "How big",
-        "enum": ["s", "l"],
-        "enumNames": ["Small", "l"],
-    }
+    names = ["Small", "l"]
+    assert fields["size"] == choice("s", "l", description="How big", enumNames=names)
 
 
 class Typed(TypedDict, total=False):
@@ -122,60 +112,28 @@ Titled = list[Size]
     ("given", "properties", "required"),
     [
         (None, {}, None),
-        (Typed, {"name": {"type": "string"}}, None),
+        (Typed, {"name": TEXT}, None),
         (
             Attrs,
-            {
-                "name": {"type": "string"},
-                "many": {
-                    "type": "array",
-                    "items": {"type": "string", "enum": ["red", "blue"]},
-                },
-            },
+            {"name": TEXT, "many": {"type": "array", "items": choice("red", "blue")}},
             ["name"],
         ),
-        (
-            Struct,
-            {
-                "name": {"type": "string"},
-                "color": {"type": "string", "enum": ["red"], "default": "red"},
-            },
-            ["name"],
-        ),
+        (Struct, {"name": TEXT, "color": choice("red", default="red")}, ["name"]),
         (
             Model,
             {
-                "name": {"type": "string", "maxLength": 3},
-                "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
-                "site": {
-                    "type": "string",
-                    "format": "uri",
-                    "minLength": 1,
-                    "maxLength": 2083,
-                },
+                "name": {**TEXT, "maxLength": 3},
+                "color": choice("red", "blue", default="red"),
+                "site": {**TEXT, "format": "uri", "minLength": 1, "maxLength": 2083},
             },
             ["name"],
         ),
-        (str, {"value": {"type": "string"}}, ["value"]),
+        (str, {"value": TEXT}, ["value"]),
         (bool, {"value": {"type": "boolean"}}, ["value"]),
-        (dt.datetime, {"value": {"type": "string", "format": "date-time"}}, ["value"]),
+        (dt.datetime, {"value": {**TEXT, "format": "date-time"}}, ["value"]),
         (int | None, {"value": {"type": "integer"}}, ["value"]),
-        (Literal["a"], {"value": {"type": "string", "enum": ["a"]}}, ["value"]),
-        (
-            Titled,
-            {
-                "value": {
-                    "type": "array",
-                    "items": {
-                        "anyOf": [
-                            {"const": "s", "title": "Small"},
-                            {"const": "l", "title": "l"},
-                        ]
-                    },
-                }
-            },
-            ["value"],
-        ),
+        (Literal["a"], {"value": choice("a")}, ["value"]),
+        (Titled, {"value": {"type": "array", "items": {"anyOf": TITLES}}}, ["value"]),
     ],
     ids=range(11),
 )
@@ -193,10 +151,10 @@ BY_HAND = {
     "type": "object",
     "title": "dropped",
     "properties": {
-        "old": {"type": "string", "enum": ["a"], "enumNames": ["A"]},
-        "new": {"type": "string", "oneOf": [{"const": "a", "title": "A"}]},
+        "old": choice("a", enumNames=["A"]),
+        "new": {**TEXT, "oneOf": [{"const": "a", "title": "A"}]},
         "one": {"const": "a"},
-        "mail": {"type": "string", "format": "email", "default": "a@b.example"},
+        "mail": {**TEXT, "format": "email", "default": "a@b.example"},
     },
     "required": ["old"],
 }
@@ -215,9 +173,9 @@ def test_explicit_schema_is_adapted_to_the_revision(revision, new, extra):
     form = form_schema(BY_HAND, revision)
     assert set(form) == {"type", "properties", "required"} | extra
     fields = form["properties"]
-    assert fields["old"] == {"type": "string", "enum": ["a"], "enumNames": ["A"]}
-    assert fields["new"] == {"type": "string", **new}
-    assert fields["one"] == {"type": "string", "enum": ["a"]}
+    assert fields["old"] == choice("a", enumNames=["A"])
+    assert fields["new"] == {**TEXT, **new}
+    assert fields["one"] == choice("a")
     assert ("default" in fields["mail"]) is (revision is LATEST)
 
 
