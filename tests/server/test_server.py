@@ -357,21 +357,14 @@ async def test_single_use_state_is_refused_the_second_time():
 
     @server.tool
     async def ask(ctx: Context) -> str:
-        answer = await ctx.elicit(
-            "Sure?", {"type": "object", "properties": {}}, key="k"
-        )
-        return answer.action
+        return (await ctx.elicit("Sure?", bool, key="k")).action
 
-    answers = {"k": {"action": "accept", "content": {}}}
     async with Client(server, elicitation=lambda question: {}) as client:
         params = {"name": "ask", "arguments": {}}
         first = await client.request("tools/call", params)
         assert first["resultType"] == "input_required"
-        again = {
-            **params,
-            "requestState": first["requestState"],
-            "inputResponses": answers,
-        }
+        state = {"requestState": first["requestState"]}
+        again = {**params, **state, "inputResponses": {"k": {"action": "decline"}}}
         assert (await client.request("tools/call", again))["content"][0]["text"]
         with pytest.raises(InvalidParams, match="used before"):
             await client.request("tools/call", again)

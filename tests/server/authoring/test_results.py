@@ -47,6 +47,8 @@ IMAGE = {
     "mimeType": "image/png",
 }
 BLOB = {"uri": "file:///data", "mimeType": "application/octet-stream", "blob": "eA=="}
+FILE = {"type": "resource", "resource": BLOB}
+AUDIO = {"type": "audio", "data": "eA==", "mimeType": "audio/wav"}
 LINK = types.ResourceLink(uri="test://a", name="a")
 SOUND = types.AudioContent(data="eA==", mime_type="audio/wav")
 TEXT = types.TextContent("t")
@@ -97,14 +99,14 @@ def result_of(value, hint=Any, revision=LATEST, **options):
         (Color.RED, [text('"red"')]),
         (Path("a"), [text('"a"')]),
         (dt.date(2026, 7, 28), [text('"2026-07-28"')]),
-        (b"x", [{"type": "resource", "resource": BLOB}]),
-        (bytearray(b"x"), [{"type": "resource", "resource": BLOB}]),
+        (b"x", [FILE]),
+        (bytearray(b"x"), [FILE]),
         (Image(PNG), [IMAGE]),
         (
             Audio(b"fLaC"),
             [{"type": "audio", "data": "ZkxhQw==", "mimeType": "audio/flac"}],
         ),
-        (File(b"x"), [{"type": "resource", "resource": BLOB}]),
+        (File(b"x"), [FILE]),
         (TEXT, [text("t")]),
         (LINK, [{"type": "resource_link", "uri": "test://a", "name": "a"}]),
         (
@@ -336,8 +338,8 @@ def test_wrapped_value_is_structured_content_since_2025_06():
 @pytest.mark.parametrize(
     ("revision", "block"),
     [
-        (LATEST, {"type": "audio", "data": "eA==", "mimeType": "audio/wav"}),
-        (MAR_2025, {"type": "audio", "data": "eA==", "mimeType": "audio/wav"}),
+        (LATEST, AUDIO),
+        (MAR_2025, AUDIO),
         (
             NOV_2024,
             {
@@ -612,7 +614,7 @@ def message(role, content):
         (types.GetPromptResult([]), []),
         ([], []),
         ({"a": 1}, [message("user", text('{"a":1}'))]),
-        (File(b"x"), [message("user", {"type": "resource", "resource": BLOB})]),
+        (File(b"x"), [message("user", FILE)]),
     ],
 )
 @pytest.mark.rule("PROMPT-04")
