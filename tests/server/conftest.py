@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("raw_client", "single_request")
+HERE = Path(__file__).parent
+
+sys.path[:0] = map(str, (HERE, HERE / "authoring", HERE / "tasks"))
+pytest.register_assert_rewrite("raw_client", "single_request", "task_driver")
 
 
 @pytest.fixture

@@ -1,6 +1,0 @@
-"""Puts this folder's helper module on the path."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
