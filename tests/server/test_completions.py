@@ -187,53 +187,35 @@ async def test_invalid_completion_result_is_an_internal_error(given):
 
 ARGUMENT = {"name": "name", "value": ""}
 
-REFUSED = {
-    "an unknown prompt": ({"ref": prompt("q")}, "unknown prompt 'q'"),
-    "an unknown template": ({"ref": template("x://y")}, "unknown template 'x://y'"),
-    "another kind": ({"ref": {"type": "ref/tool"}}, "params.ref.type must be"),
-    "no reference": ({"ref": "paint"}, "params.ref must be an object"),
-    "a prompt without a name": (
-        {"ref": {"type": "ref/prompt"}},
-        "params.ref.name must",
-    ),
-    "a template without a URI": (
-        {"ref": {"type": "ref/resource"}},
-        "params.ref.uri must",
-    ),
-    "an unknown argument": (
-        {"argument": {"name": "x" * 300, "value": ""}},
-        f"'paint' has no argument '{'x' * 100}'",
-    ),
-    "no argument": ({"argument": None}, "params.argument must be an object"),
-    "an argument without a name": (
-        {"argument": {"value": ""}},
-        "params.argument.name must be a string",
-    ),
-    "a value that is not a string": (
-        {"argument": {"name": "name", "value": 7}},
-        "params.argument.value must be a string",
-    ),
-    "a context that is not an object": (
-        {"context": 7},
-        "params.context.arguments must be",
-    ),
-    "arguments that are not an object": (
-        {"context": {"arguments": []}},
-        "params.context.arguments must be",
-    ),
-    "arguments that are not strings": (
-        {"context": {"arguments": {"a": 1}}},
-        "params.context.arguments must be",
-    ),
-}
-
 
 @pytest.mark.rule("COMP-03", "COMP-06")
 @pytest.mark.case("F08")
-@pytest.mark.parametrize("case", REFUSED)
-async def test_invalid_completion_request_is_refused_with_a_reason(case):
-    params, problem = REFUSED[case]
-    params = {"ref": prompt(), "argument": ARGUMENT, **params}
+@pytest.mark.parametrize(
+    ("member", "value", "problem"),
+    [
+        ("ref", prompt("q"), "unknown prompt 'q'"),
+        ("ref", template("x://y"), "unknown template 'x://y'"),
+        ("ref", {"type": "ref/tool"}, "params.ref.type must be"),
+        ("ref", "paint", "params.ref must be an object"),
+        ("ref", {"type": "ref/prompt"}, "params.ref.name must"),
+        ("ref", {"type": "ref/resource"}, "params.ref.uri must"),
+        (
+            "argument",
+            {"name": "x" * 300, "value": ""},
+            f"'paint' has no argument '{'x' * 100}'",
+        ),
+        ("argument", None, "params.argument must be an object"),
+        ("argument", {"value": ""}, "params.argument.name must be a string"),
+        ("argument", {"name": "name", "value": 7}, "params.argument.value must be a"),
+        ("context", 7, "params.context.arguments must be"),
+        ("context", {"arguments": []}, "params.context.arguments must be"),
+        ("context", {"arguments": {"a": 1}}, "params.context.arguments must be"),
+    ],
+)
+async def test_invalid_completion_request_is_refused_with_a_reason(
+    member, value, problem
+):
+    params = {"ref": prompt(), "argument": ARGUMENT, member: value}
     found = await error(new(), "completion/complete", **params)
     assert found["code"] == -32602
     assert found["message"].startswith(problem)

@@ -154,25 +154,18 @@ def strict_server():
     return server
 
 
-WRONG = {
-    "one that is missing": ({"a": "1"}, "the argument 'b' is missing"),
-    "all that are missing": (
-        {},
-        "the argument 'a' is missing; the argument 'b' is missing",
-    ),
-    "one that is not known": (
-        {"a": "1", "b": "", "x" * 300: ""},
-        f"unknown argument '{'x' * 100}'",
-    ),
-    "no text": ({"a": 1, "b": ""}, "the argument 'a' must be a string"),
-    "another type": ({"a": "x", "b": ""}, "a: expected integer"),
-}
-
-
 @pytest.mark.rule("PROMPT-05", "PROMPT-07")
-@pytest.mark.parametrize("case", WRONG)
-async def test_invalid_arguments_are_reported_by_name(case):
-    arguments, problem = WRONG[case]
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"a": "1"}, "the argument 'b' is missing"),
+        ({}, "the argument 'a' is missing; the argument 'b' is missing"),
+        ({"a": "1", "b": "", "x" * 300: ""}, f"unknown argument '{'x' * 100}'"),
+        ({"a": 1, "b": ""}, "the argument 'a' must be a string"),
+        ({"a": "x", "b": ""}, "a: expected integer"),
+    ],
+)
+async def test_invalid_arguments_are_reported_by_name(arguments, problem):
     found = await error(strict_server(), "prompts/get", name="p", arguments=arguments)
     assert found["code"] == -32602
     assert found["message"].startswith(f"prompt 'p': {problem}")
