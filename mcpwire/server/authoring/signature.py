@@ -293,29 +293,17 @@ def _schema(parameters: Sequence[Parameter], hints: Sequence[Any]) -> dict[str, 
     # 2025-11-25 server/tools, "Tool": a tool without arguments allows none.
     root: dict[str, Any] = {"type": "object", "properties": {}}
     schemas = Schemas(for_input=True)
-    if parameters:
-        property_schemas = _schemas_of(schemas, parameters, hints)
-        root["properties"] = {
-            each.name: _property(each, schema)
-            for each, schema in zip(parameters, property_schemas, strict=True)
-        }
+    for parameter, hint in zip(parameters, hints, strict=True):
+        try:
+            (schema,) = schemas.of([hint])
+        except TypeError as error:
+            raise _parameter_error(parameter, error) from error
+        root["properties"][parameter.name] = _property(parameter, schema)
     required = [each.name for each in parameters if each.default is MISSING]
     if required:
         root["required"] = required
     root["additionalProperties"] = False
     return schemas.finish(root)
-
-
-def _schemas_of(
-    schemas: Schemas, parameters: Sequence[Parameter], hints: Sequence[Any]
-) -> list[dict[str, Any]]:
-    property_schemas = []
-    for parameter, hint in zip(parameters, hints, strict=True):
-        try:
-            property_schemas += schemas.of([hint])
-        except TypeError as error:
-            raise _parameter_error(parameter, error) from error
-    return property_schemas
 
 
 def _parameter_error(parameter: Parameter, error: TypeError) -> TypeError:
