@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime as dt
-import enum
 import json
 from typing import Annotated, Literal, TypedDict
 
@@ -10,6 +9,7 @@ import attrs
 import msgspec
 import pydantic
 import pytest
+from hinted import Color
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,11 +22,6 @@ from mcpwire.server.authoring.schemas import Arg
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
 JUN_2025 = REVISIONS[2]
-
-
-class Color(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
 
 
 Size = Annotated[Literal["s", "l"], Arg("How big", choices={"s": "Small"})]
