@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -100,10 +101,7 @@ def authors_traceback(error: BaseException) -> TracebackType | None:
 
 def error_kind(error: BaseException) -> Hashable:
     """Return the kind of an error: its type, and the line of code that raised it."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if traceback is None:
-        return type(error).__name__
-    code = traceback.tb_frame.f_code
-    return type(error).__name__, code.co_filename, traceback.tb_lineno
+    kind: Hashable = type(error).__name__
+    for frame, line in walk_tb(error.__traceback__):
+        kind = type(error).__name__, frame.f_code.co_filename, line
+    return kind
