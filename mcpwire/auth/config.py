@@ -118,6 +118,10 @@ def _require_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) 
     _check_issuer(instance, attribute, value)
 
 
+def _parse_timeout(value: float | None) -> float | None:
+    return check_timeout(value, "timeout")
+
+
 @attrs.frozen(kw_only=True)
 class _Grant:
     """The options that all grants share."""
@@ -194,7 +198,7 @@ class OAuth(_Grant):
     """A function, plain or async, that replaces the browser and the callback listener:
     it takes the login URL and returns the whole URL of the response."""
 
-    timeout: float | None = attrs.field(default=300.0, converter=check_timeout)
+    timeout: float | None = attrs.field(default=300.0, converter=_parse_timeout)
     """The time for a user to log in, in seconds."""
 
     max_step_ups: int = attrs.field(default=2, validator=_check_count)
