@@ -23,6 +23,7 @@ from weakref import WeakSet
 import attrs
 
 from mcpwire.errors import (
+    CallCancelled,
     ConnectionClosed,
     LocalProtocolError,
     TooManyQuestions,
@@ -154,6 +155,9 @@ class Pending:
     on_notification: NotifyFn | None
     handle: CallHandle | None
 
+    id: int = 0
+    """The id of its request, once it is registered."""
+
     end: int = 0
     """Number of bytes queued on the channel up to the end of its request."""
 
@@ -183,7 +187,7 @@ class Timeouts:
         self,
         loop: asyncio.AbstractEventLoop,
         outstanding: Mapping[int, Any],
-        expire: Callable[[int, Any, float], None],
+        expire: Callable[[Any, float], None],
         limits: Limits,
     ) -> None:
         self._max_pause = limits.question_time
@@ -214,12 +218,12 @@ class Timeouts:
         self._timer = None
         self.at = earliest = inf
         now = self._loop.time()
-        for id, call in list(self._outstanding.items()):
+        for call in list(self._outstanding.values()):
             deadline = call.deadline
             if deadline is None:
                 continue
             if deadline.expired(now):
-                self._expire(id, call, now)
+                self._expire(call, now)
             else:
                 earliest = min(earliest, deadline.at)
         if earliest < inf:
@@ -447,17 +451,24 @@ class BaseChannel:
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
         """End the call with that handle; return whether there was one."""
-        id = handle.request_id
-        call = self._calls.get(id) if type(id) is int else None
+        call = self._open_call(handle.request_id)
         # The id is not enough: a handle may keep the id of a call on an earlier
         # connection, and another call may have the same id here.
-        return call is not None and call.handle is handle and self.cancel_id(id, reason)
+        return call is not None and call.handle is handle and self._cancel(call, reason)
 
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
         """End the call with that id, as `cancel` does."""
+        call = self._open_call(id)
+        return call is not None and self._cancel(call, reason)
+
+    def _open_call(self, id: RequestId | None) -> Any:
+        return self._calls.get(id) if type(id) is int and id > 0 else None
+
+    def _cancel(self, call: Any, reason: str) -> bool:
+        """End a call with `CallCancelled`; return whether it was open."""
         raise NotImplementedError
 
-    def _time_out(self, id: int, call: Any, now: float) -> None:
+    def _time_out(self, call: Any, now: float) -> None:
         """End a call at its deadline."""
         raise NotImplementedError
 
@@ -513,13 +524,17 @@ class TwoWayChannel(BaseChannel):
 
     # End of a call
 
-    def _send_cancellation(self, id: int, reason: str) -> None:
+    def _send_cancellation(self, call: Pending, reason: str) -> None:
         """Notify the peer of the end of a call; do nothing by default."""
 
-    def _end_call(self, id: int, call: Pending, error: MCPError, reason: str) -> None:
+    def _end_call(self, call: Pending, error: MCPError, reason: str) -> None:
         """End a call without a response."""
-        self._send_cancellation(id, reason)
+        self._send_cancellation(call, reason)
         self.on_error(call, error)
+
+    def _cancel(self, call: Pending, reason: str) -> bool:
+        self._end_call(call, CallCancelled(call.method, reason=reason), reason)
+        return True
 
     def on_result(self, call: Pending, result: dict[str, Any]) -> None:
         """Wake the caller with the result."""
@@ -528,14 +543,13 @@ class TwoWayChannel(BaseChannel):
         if not call.future.done():
             call.future.set_result(result)
 
-    def on_error(self, call: Pending, error: MCPError) -> None:
+    def on_error(self, call: Pending, error: Exception) -> None:
         """Wake the caller with the error."""
         self._timeouts.release(call)
         if not call.future.done():
             call.future.set_exception(error)
 
-    def _time_out(self, id: int, call: Pending, now: float) -> None:
-        """End a call at its deadline."""
+    def _time_out(self, call: Pending, now: float) -> None:
         assert call.deadline is not None
         noise = self.stats.noise
         detail = (
@@ -545,18 +559,18 @@ class TwoWayChannel(BaseChannel):
             else None
         )
         error = call.deadline.error(call.method, now, detail)
-        self._end_call(id, call, error, "timeout")
+        self._end_call(call, error, "timeout")
 
     def _admit(self) -> bool:
         """Return whether to answer a server's request; end the calls at the limit."""
         from mcpwire.protocol.peer import TOO_MANY_REASON
 
         limit = self.limits.questions
-        ids = {call: id for id, call in self._calls.items() if not call.future.done()}
-        exhausted, is_admitted = admit_request(ids, limit)
+        calls = [call for call in self._calls.values() if not call.future.done()]
+        exhausted, is_admitted = admit_request(calls, limit)
         for call in exhausted:
             error = TooManyQuestions(call.method, limit=limit)
-            self._end_call(ids[call], call, error, TOO_MANY_REASON)
+            self._end_call(call, error, TOO_MANY_REASON)
         return is_admitted
 
     def on_cancelled(self, id: RequestId) -> None:

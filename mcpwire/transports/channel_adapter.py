@@ -127,8 +127,8 @@ class ChannelAdapter(TwoWayChannel):
         self._check_open()
         handle = CallHandle() if handle is None else handle
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        call = Pending(method, future, deadline, on_notification, handle)
         self.requests_sent = id = self.requests_sent + 1
+        call = Pending(method, future, deadline, on_notification, handle)
         self.stats.unanswered += 1
         self._calls[id] = call
         # In a separate task, because the channel may ignore a cancellation.
@@ -228,22 +228,20 @@ class ChannelAdapter(TwoWayChannel):
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
         """End the call with that handle; return whether there was one."""
-        return self._cancel(lambda its: its is handle, reason)
+        return self._cancel_if(lambda its: its is handle, reason)
 
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
         """End the call with that id on the wire, as `cancel` does."""
-        return id is not None and self._cancel(
+        return id is not None and self._cancel_if(
             lambda its: type(its.request_id) is type(id) and its.request_id == id,
             reason,
         )
 
-    def _cancel(self, matches: Callable[[CallHandle], bool], reason: str) -> bool:
-        for id, call in self._calls.items():
+    def _cancel_if(self, matches: Callable[[CallHandle], bool], reason: str) -> bool:
+        for call in self._calls.values():
             assert call.handle is not None
             if matches(call.handle) and not call.future.done():
-                error = CallCancelled(call.method, reason=reason)
-                self._end_call(id, call, error, reason)
-                return True
+                return self._cancel(call, reason)
         return False
 
     # Requests of the server

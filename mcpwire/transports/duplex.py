@@ -19,7 +19,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
-    CallCancelled,
     InternalError,
     LocalProtocolError,
     MCPError,
@@ -125,6 +124,7 @@ class Duplex(TwoWayChannel):
         )
         if handle is not None:
             handle.request_id = id
+        pending.id = id
         pending.end = self._queued + len(line)
         try:
             self._send(line)
@@ -136,7 +136,7 @@ class Duplex(TwoWayChannel):
         try:
             return await future
         except asyncio.CancelledError:
-            self._send_cancellation(id, "the caller cancelled")
+            self._send_cancellation(pending, "the caller cancelled")
             raise
         finally:
             del future, pending  # an error refers to this frame: avoid a cycle
@@ -161,14 +161,6 @@ class Duplex(TwoWayChannel):
             raise self._refusal()
         self._send(self._peer.notify(method, params))
 
-    def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
-        """End the call with that id with `CallCancelled`, and notify the peer."""
-        call = self._calls.get(id) if type(id) is int else None
-        if call is None or type(id) is not int:
-            return False
-        self._end_call(id, call, CallCancelled(call.method, reason=reason), reason)
-        return True
-
     def _refusal(self, headers: Mapping[str, str] | None = None) -> MCPError:
         error = super()._refusal()
         if headers and not isinstance(error, LocalProtocolError):
@@ -178,8 +170,8 @@ class Duplex(TwoWayChannel):
             )
         return error
 
-    def _send_cancellation(self, id: int, reason: str) -> None:
-        line = self._peer.cancel(id, reason)
+    def _send_cancellation(self, call: Pending, reason: str) -> None:
+        line = self._peer.cancel(call.id, reason)
         if line is not None and self._lost is None:
             try:
                 self._send(line)

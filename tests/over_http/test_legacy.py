@@ -73,8 +73,7 @@ def test_call_can_be_made_before_ready(engine):
         assert "open, 0 calls" in repr(client.channel)
 
 
-def test_completed_messages_leave_only_bounded_state(monkeypatch):
-    monkeypatch.setattr(legacy_sse, "MAX_STORED_FIELDS", 10)
+def test_completed_messages_leave_no_state():
     with legacy_server() as server, opened(server.url) as client:
         for number in range(30):
             client.call("ping", headers={"X-Number": str(number)})
@@ -82,8 +81,7 @@ def test_completed_messages_leave_only_bounded_state(monkeypatch):
         server.wait_until(lambda: len(posts(server)) == 31)
         channel = client.channel
         wait_until(lambda: not channel._posts and not channel._requests)
-        assert len(channel._fields_by_call) == 10
-        assert channel._fields_by_line == {}
+        assert channel._call_fields == {}
 
 
 def test_large_messages_pass_in_both_directions(engine):

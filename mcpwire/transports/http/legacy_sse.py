@@ -22,7 +22,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import ConnectError, ConnectionClosed, MCPError, TransportError
+from mcpwire.errors import ConnectError, MCPError, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.http_headers import RequestHeaders, resolve_endpoint
 from mcpwire.protocol.http_reply import MAX_ERROR_BODY, Reply, Request
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn, Trace
+    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn, Pending, Trace
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import DeadlinePauser
@@ -67,9 +67,6 @@ INITIALIZED: Final = "notifications/initialized"
 
 CANCELLED: Final = "notifications/cancelled"
 
-MAX_STORED_FIELDS: Final = 1_024
-"""Maximum calls with own header fields that are kept for their cancellation."""
-
 
 class LegacyChannel(Sender, Duplex):
     """A `Channel` over HTTP+SSE.
@@ -90,11 +87,10 @@ class LegacyChannel(Sender, Duplex):
         Sender.__init__(self, target, engine, asyncio.get_running_loop())
         self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
-        self._accepted = 0
-        # Header fields of single messages: of calls by id, as a cancellation uses them
-        # too; of notifications by their line.
-        self._fields_by_call: dict[int, Fields] = {}
-        self._fields_by_line: dict[bytes, Fields] = {}
+        # The user's header fields of open calls, also for their cancellations, and of
+        # the notification that is being sent.
+        self._call_fields: dict[int, Fields] = {}
+        self._notification_fields: Fields = ()
         self._stream = StreamReply(self)
         self._endpoint = target.parsed
         self._endpoint_known = asyncio.Event()
@@ -134,16 +130,15 @@ class LegacyChannel(Sender, Duplex):
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
-        id = 0
+        # No other code runs before the peer assigns its next id.
+        id = self._peer.requests_sent + 1
         if headers:
-            fields = self._http.check(headers)
-            # No other code runs before the peer assigns its next id.
-            id = self._peer.requests_sent + 1
-            self._fields_by_call[id] = fields
-            if len(self._fields_by_call) > MAX_STORED_FIELDS:
-                del self._fields_by_call[next(iter(self._fields_by_call))]
+            self._call_fields[id] = self._http.check(headers)
+        pause: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if self._pauser is not None:  # while a user logs in
+            pause = self._pauser.register_deadline(deadline, self._timeouts.arm)
         try:
-            with self._pause_for_login(deadline):
+            with pause:
                 return await super().call(
                     method,
                     params,
@@ -152,16 +147,7 @@ class LegacyChannel(Sender, Duplex):
                     on_notification=on_notification,
                 )
         finally:
-            if self._peer.requests_sent < id:  # it was not sent: the next gets its id
-                self._fields_by_call.pop(id, None)
-
-    def _pause_for_login(
-        self, deadline: Deadline | None
-    ) -> contextlib.AbstractContextManager[None]:
-        """Pause the deadline of a call in the block while a user logs in."""
-        if self._pauser is None:
-            return contextlib.nullcontext()
-        return self._pauser.register_deadline(deadline, self._timeouts.arm)
+            self._call_fields.pop(id, None)
 
     async def notify(
         self,
@@ -171,37 +157,25 @@ class LegacyChannel(Sender, Duplex):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification; see `Channel.notify`."""
-        if headers:
-            line = self._peer.notify(method, params).rstrip(b"\n")
-            self._fields_by_line[line] = self._http.check(headers)
+        self._notification_fields = self._http.check(headers) if headers else ()
         try:
             self.notify_nowait(method, params)
-        except BaseException:
-            if headers:
-                self._fields_by_line.pop(line, None)
-            raise
+        finally:
+            self._notification_fields = ()
 
-    def _write(self, data: bytes) -> None:
-        """Send each line as a POST."""
-        self._accepted += len(data)
-        for line in data.split(b"\n"):
-            if line and not self._is_over:
-                self._start_post(PostReply(self, line))
+    def _send(self, data: bytes) -> None:
+        """Send a line as a POST; nothing is gathered."""
+        if self._trace is not None:
+            self._trace("send", data.rstrip(b"\n"))
+        self._check_unwritten(len(data))
+        self._queued += len(data)
+        self._start_post(PostReply(self, data.rstrip(b"\n")))
 
     def _count_written(self, size: int) -> None:
         """Count bytes that are no longer queued."""
         self._written += size
         if self._written == self._queued:
             self._on_all_written()
-
-    def _fail_request(self, id: int, error: Exception) -> None:
-        """Fail one call: its request was not accepted."""
-        call = self._peer.outstanding.get(id)
-        if call is not None:
-            self._peer.drop_request(id)
-            self._timeouts.release(call)
-            if not call.future.done():
-                call.future.set_exception(error)
 
     # Tracing
 
@@ -297,10 +271,10 @@ class LegacyChannel(Sender, Duplex):
             self._barrier = post
         elif post.id:
             self._requests[post.id] = post
-        fields = self._fields_by_line.pop(post.line, None)
-        if fields is None and post.call_id:
-            fields = self._fields_by_call.get(post.call_id)
-        post.user_fields = fields or ()
+        if post.call_id:
+            post.user_fields = self._call_fields.get(post.call_id, ())
+        else:
+            post.user_fields = self._notification_fields
         # Not `create_task`: an eager task factory would start the task at once.
         name = f"mcpwire-sse-{post.what}"
         post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)
@@ -370,8 +344,10 @@ class LegacyChannel(Sender, Duplex):
         self._engine.abort(post, TransportError(reason, target=self.target))
 
     def _on_post_error(self, post: PostReply, error: Exception) -> None:
-        if post.id and not self._is_over:
-            self._fail_request(post.id, error)
+        call = self._open_call(post.id)
+        if call is not None:
+            self._peer.drop_request(post.id)
+            self.on_error(call, error)
         else:
             logger.debug("%s: %s", post.what, error)
 
@@ -405,21 +381,15 @@ class LegacyChannel(Sender, Duplex):
     ) -> None:
         if self._lost is not None:
             return
-        # POSTs may start out of order, so the byte count does not show the unsent ones.
-        unsent = {id for id, post in self._requests.items() if post.started_at is None}
-        for id, call in list(self._peer.outstanding.items()):
-            if id in unsent or call.end > self._accepted:
-                self._fail_request(id, self._unsent_error(error))
-        self._written = self._queued
         super()._mark_lost(error, cause)
         self._opening_done.set()
         self._stop()
         self._closing = self._loop.create_task(self._close(), name="mcpwire-sse-close")
 
-    def _unsent_error(self, error: TransportError) -> ConnectionClosed:
-        if self._closed_by_us:
-            return self._closed_error(sent=False)
-        return ConnectionClosed(str(error.args[0]), target=self.target, sent=False)
+    def _was_sent(self, call: Pending) -> bool:
+        # POSTs may start out of order, so the byte count does not show it.
+        post = self._requests.get(call.id)
+        return post is None or post.started_at is not None
 
     def _stop(self) -> None:
         """Cancel all exchanges."""

@@ -293,14 +293,10 @@ class HttpChannel(Sender, BaseChannel):
             body = encode(jsonrpc.notification("notifications/cancelled", params))
             self._queue_post("cancelling", body, reply.headers)
 
-    def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
-        """End the call with this id, with `CallCancelled`, and notify the server."""
-        reply = self._calls.get(id) if type(id) is int else None
-        if reply is None or type(id) is not int or id <= 0:  # not the id of a call
-            return False
-        return self._abort(reply, CallCancelled(reply.what, reason=reason))
+    def _cancel(self, call: Reply, reason: str) -> bool:
+        return self._abort(call, CallCancelled(call.what, reason=reason))
 
-    def _time_out(self, id: int, call: Reply, now: float) -> None:
+    def _time_out(self, call: Reply, now: float) -> None:
         self._abort(call, call.timeout_error(now))
 
     def _closed_error(self, *, sent: bool) -> TransportError:
@@ -857,9 +853,8 @@ class HttpChannel(Sender, BaseChannel):
         self, reply: Reply, method: str, params: dict[str, Any] | None
     ) -> Reply | None:
         if method == "notifications/progress" and params is not None:
-            token = params.get("progressToken")
-            call = self._calls.get(token) if type(token) is int else None
-            return call if call is not None and call.kind == "call" else None
+            call: Reply | None = self._open_call(params.get("progressToken"))
+            return call
         # 2026-07-28 basic/patterns/subscriptions: the stream is the subscription.
         if reply.what == LISTEN:
             # An acknowledgement does not prove that the stream is stable.

@@ -26,7 +26,7 @@ THINKS_S = 1.5
 def out_of_time(reply):
     """Time out a call as the channel does when its deadline has passed."""
     channel = reply._owner
-    channel._time_out(reply.id, reply, channel._time())
+    channel._time_out(reply, channel._time())
 
 
 def expire_as_the_token_comes(patches):
