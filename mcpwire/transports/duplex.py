@@ -305,7 +305,12 @@ class Duplex(TwoWayChannel):
             self._trace("receive", bytes(line.rstrip(b"\r\n")))
 
     def receive(self, data: bytes) -> None:
-        """Process received bytes; called by subclasses."""
+        """Process received bytes; called by subclasses.
+
+        After the end, bytes are discarded, so that the peer can end.
+        """
+        if self._lost is not None:
+            return
         if self._trace is not None:
             self._trace_read(data)
         self._is_reading = True
@@ -377,9 +382,7 @@ class PipeDuplex(Duplex):
             self._on_stream_end(f"reading failed: {error.strerror}", error)
             return
         if data:
-            # After the end, bytes are read and discarded, so that the peer can end.
-            if self._lost is None:
-                self.receive(data)
+            self.receive(data)
         else:
             self._on_stream_end("the peer closed its output")
 

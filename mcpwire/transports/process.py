@@ -149,23 +149,17 @@ class ChildProcess:
         self._finalizer.detach()
         self._pidfd = self._close(self._pidfd)
         self._stderr_fd = self._close(self._stderr_fd)
-        self._close_pipes()
-
-    def _close_pipes(self) -> None:
-        for fd in (self.stdin, self.stdout):
-            if fd >= 0:
-                os.close(fd)
-        self.stdin = self.stdout = -1
+        self.stdin = self._close(self.stdin)
+        self.stdout = self._close(self.stdout)
 
     def after_fork(self) -> None:
         """Close all descriptors; neither wait for the child nor end it."""
         self._finalizer.detach()
         self._popen.returncode = 0  # else its finaliser would warn and poll the child
-        for fd in (self._pidfd, self._stderr_fd):
+        for fd in (self._pidfd, self._stderr_fd, self.stdin, self.stdout):
             if fd >= 0:
                 os.close(fd)
-        self._pidfd = self._stderr_fd = -1
-        self._close_pipes()
+        self._pidfd = self._stderr_fd = self.stdin = self.stdout = -1
 
     async def _wait_exit(self, timeout: float) -> bool:
         if not self.exited.is_set():

@@ -239,7 +239,7 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         """Process the child's output."""
         if fd != STDOUT_FD:
             self._stderr.feed(data)
-        elif self._lost is None:
+        else:
             self.receive(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:

@@ -39,12 +39,11 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn, Pending, Trace
     from mcpwire.transports.http.engine import Engine
+    from mcpwire.transports.http.sender import Fields
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import DeadlinePauser
     from mcpwire.wire.jsonrpc import Line
     from mcpwire.wire.sse import SSEEvent
-
-    Fields = tuple[tuple[str, str], ...]
 
 logger = logging.getLogger("mcpwire")
 
@@ -230,7 +229,7 @@ class LegacyChannel(Sender, Duplex):
             return
         if not self._endpoint_known.is_set():
             self._handle_endpoint(event, data)
-        elif event == "message" and self._lost is None:
+        elif event == "message":
             # The data may have several lines; JSON allows a space for each newline.
             self.receive(data.replace(b"\n", b" ") + b"\n")
 

@@ -68,11 +68,10 @@ if TYPE_CHECKING:
     from mcpwire.protocol.retry import Resumption
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn, Trace
     from mcpwire.transports.http.engine import Engine
+    from mcpwire.transports.http.sender import Fields
     from mcpwire.transports.http.target import Http
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
-
-    Fields = tuple[tuple[str, str], ...]
 
 logger = logging.getLogger("mcpwire")
 
@@ -137,7 +136,7 @@ class HttpChannel(Sender, BaseChannel):
         self._server_requests: dict[RequestId, Reply] = {}
         self._stream_opening: asyncio.Future[None] | None = None
         self._opening_deadline = 0.0
-        self._streams: set[Reply] = set()
+        self._server_stream: Reply | None = None
         self._outbox: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
         self._posters = 0
         self.recovery = recovery
@@ -330,9 +329,12 @@ class HttpChannel(Sender, BaseChannel):
             raise error
 
     async def _post(
-        self, label: str, body: bytes, headers: Mapping[str, str] | None
+        self, label: str, body: bytes | None, headers: Mapping[str, str] | None
     ) -> MCPError | None:
-        """Send a message without a response; return the error if it is not accepted."""
+        """Send a message without a response; return the error if it is not accepted.
+
+        Without a body it is the DELETE of the session.
+        """
         deadline = Deadline(self._time(), NOTIFY_TIMEOUT_S)
         reply = Reply(self, "notification", label, deadline)
         key = -next(self._notification_ids)
@@ -340,13 +342,20 @@ class HttpChannel(Sender, BaseChannel):
         self._timeouts.arm(deadline.at)
         try:
             reply.headers = headers
-            start = self._heads.post(await self._user_fields(reply))
+            fields = await self._user_fields(reply)
+            head = self._heads.delete if body is None else self._heads.post
+            start = head(fields)
             if self._era is Era.STATELESS:
                 start += self._mirror.lines(label, None)
             await self._exchange(reply, Request(start, body))
         finally:
             self.remove_exchange(key, reply)
-        return None if reply.error is None else self._session_error(reply, reply.error)
+        error = reply.error
+        return (
+            error
+            if error is None or body is None
+            else self._session_error(reply, error)
+        )
 
     def _queue_post(
         self, label: str, body: bytes, headers: Mapping[str, str] | None
@@ -369,17 +378,22 @@ class HttpChannel(Sender, BaseChannel):
 
     async def _send_outbox(self) -> None:
         while self._outbox:
-            label, body, headers = self._outbox.popleft()
-            try:
-                error = await self._post(label, body, headers)
-            except MCPError as raised:
-                error = raised
-            except Exception:  # a function for headers may raise anything
-                logger.exception("%s: the function for the headers failed", label)
-                continue
-            if error is not None:
-                logger.debug("%s: %s", label, error)
+            await self._send_and_log(*self._outbox.popleft())
         self._posters -= 1
+
+    async def _send_and_log(
+        self, label: str, body: bytes | None, headers: Mapping[str, str] | None
+    ) -> None:
+        """Send a message without a caller, and log its error."""
+        try:
+            error = await self._post(label, body, headers)
+        except MCPError as raised:
+            error = raised
+        except Exception:  # a function for headers may raise anything
+            logger.exception("%s: the function for the headers failed", label)
+            return
+        if error is not None:
+            logger.debug("%s: %s", label, error)
 
     def _queue_answer(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
@@ -418,13 +432,16 @@ class HttpChannel(Sender, BaseChannel):
 
     def _abort_all(self) -> None:
         """End calls and the GET stream, but not notifications and `tasks/cancel`."""
-        calls = [
-            reply
-            for id, reply in list(self._calls.items())
-            if id > 0 and reply.what not in SENT_WHEN_CLOSING
-        ]
-        for reply in (*calls, *list(self._streams)):
-            self._abort(reply, self._closed_error(sent=True))
+        for reply in self._replies():
+            if reply.kind != "notification" and reply.what not in SENT_WHEN_CLOSING:
+                self._abort(reply, self._closed_error(sent=True))
+
+    def _replies(self) -> list[Reply]:
+        """Return the replies to all open requests, the GET stream included."""
+        replies = list(self._calls.values())
+        return (
+            replies if self._server_stream is None else [*replies, self._server_stream]
+        )
 
     async def drain(self) -> None:
         """Close the channel as soon as no call is open."""
@@ -448,11 +465,13 @@ class HttpChannel(Sender, BaseChannel):
             self._abort_all()
             await self._wait_tasks(until - CLOSE_TIMEOUT_S / 2)
             if was_open and self._era is Era.SESSION and self.session_id is not None:
-                self.spawn(self._delete_session)
+                # 2025-11-25 basic/transports, "Session Management": the server may
+                # respond with 405; 404 and 501 mean the same.
+                self.spawn(self._send_and_log, "DELETE", None, None)
             await self._wait_tasks(until)
         finally:
             self._timeouts.stop()
-            for reply in list(self._calls.values()):
+            for reply in self._replies():
                 self._abort(reply, self._closed_error(sent=True))
             tasks = self._tasks - {asyncio.current_task()}
             for task in tasks:
@@ -502,25 +521,6 @@ class HttpChannel(Sender, BaseChannel):
         async with self._abort_scope(reply):
             await asyncio.sleep(seconds)
 
-    async def _delete_session(self) -> None:
-        """Send the DELETE of the session; any response is accepted.
-
-        2025-11-25 basic/transports, "Session Management": the server may respond with
-        405; 404 and 501 mean the same.
-        """
-        deadline = Deadline(self._time(), CLOSE_TIMEOUT_S)
-        reply = Reply(self, "notification", "DELETE", deadline)
-        try:
-            extra = await self._user_fields(reply)
-            await self._exchange(reply, Request(self._heads.delete(extra)))
-        except MCPError as error:
-            logger.debug("DELETE: %s", error)
-        except Exception:  # a function for headers may raise anything
-            logger.exception("DELETE: the function for the headers failed")
-        else:
-            if reply.error is not None:
-                logger.debug("DELETE: %s", reply.error)
-
     def abandon(self) -> None:
         """Close the connections at once, even without a running loop (finalizers)."""
         self._closed_by_us = self._is_over = True
@@ -529,7 +529,7 @@ class HttpChannel(Sender, BaseChannel):
         self._timeouts.stop()
         self._engine.abandon()
         error = self._closed_error(sent=True)
-        for reply in (*list(self._streams), *list(self._calls.values())):
+        for reply in self._replies():
             reply.aborted = reply.aborted or error
             self._end_pause(reply)
 
@@ -771,7 +771,7 @@ class HttpChannel(Sender, BaseChannel):
         while True:
             reply = Reply(self, "stream", "GET")
             reply.resumption, reply.backoff = resumption, backoff
-            self._streams = {reply}  # closing ends its pause, too
+            self._server_stream = reply  # closing ends its pause, too
             if self._lost is not None:  # after this, closing finds the stream
                 _resolve(opening)
                 return
