@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from http_bytes import LAST_CHUNK, chunk, json_reply, sse_head
+from mcp_server import scripted_mcp
 
 import mcpwire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractContextManager
 
     from mcp_server import ScriptedMcp
     from raw_server import Connection, RawRequest
@@ -95,18 +97,26 @@ async def connected(
         yield client
 
 
+TARGET_OPTIONS = {field.name for field in attrs.fields(mcpwire.Http)} - {
+    "connect_timeout"  # of the client
+}
+CLIENT_OPTIONS = {*inspect.signature(mcpwire.Client).parameters, "bound"}
+
+
 @contextlib.asynccontextmanager
 async def client_of(
-    serving: AbstractContextManager[ScriptedMcp],
-    server_stream: str | None = None,
-    **options: Any,
+    era: str = "session", *, on: dict[str, Any] | None = None, **options: Any
 ) -> AsyncIterator[tuple[ScriptedMcp, Any]]:
-    """Start the server and connect a client to it."""
-    with serving as server:
-        target = server.url
-        if server_stream is not None:
-            target = mcpwire.Http(target, server_stream=server_stream)
-        async with connected(target, **options) as client:
+    """Start a `ScriptedMcp` and connect a client to it.
+
+    Each option goes to the target, to the client or to the server, by its name.
+    """
+    of_target = {n: options.pop(n) for n in TARGET_OPTIONS & options.keys()}
+    of_client = {n: options.pop(n) for n in CLIENT_OPTIONS & options.keys()}
+    with scripted_mcp(era, **options) as server:
+        server.on.update(on or {})
+        target = mcpwire.Http(server.url, **of_target)
+        async with connected(target, **of_client) as client:
             yield server, client
 
 

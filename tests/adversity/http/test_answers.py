@@ -35,17 +35,16 @@ STATUSES = (400, 401, 403, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501
 @pytest.mark.fault("F26")
 @pytest.mark.pain("P02")
 async def test_http_error_carries_status_body_and_headers(status):
-    with scripted_mcp(session_ids=False) as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.on["tools/call"] = answering(
-                reply(status, b"because", content_type="text/plain", x_why="so")
-            )
-            error = await outcome(client.call_tool("echo"))
-            assert type(error) is HTTPError, error
-            assert (error.status, error.body) == (status, b"because")
-            assert error.headers["x-why"] == "so"
-            assert str(status) in str(error)
-            assert "because" in str(error)
+    async with client_of(session_ids=False, recovery=ONCE) as (server, client):
+        server.on["tools/call"] = answering(
+            reply(status, b"because", content_type="text/plain", x_why="so")
+        )
+        error = await outcome(client.call_tool("echo"))
+        assert type(error) is HTTPError, error
+        assert (error.status, error.body) == (status, b"because")
+        assert error.headers["x-why"] == "so"
+        assert str(status) in str(error)
+        assert "because" in str(error)
 
 
 @pytest.mark.system("O85", "U33")
@@ -53,30 +52,28 @@ async def test_http_error_carries_status_body_and_headers(status):
 @pytest.mark.fault("F26")
 async def test_json_rpc_error_in_body_takes_precedence_over_status(status):
     refuse = refusing(-32602, "no such tool", status, data={"a": 1})
-    with scripted_mcp(session_ids=False) as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.on["tools/call"] = refuse
-            raised = await outcome(client.call_tool("echo"))
-            assert isinstance(raised, RPCError), raised
-            assert (raised.code, raised.status) == (-32602, status)
-            assert raised.data == {"a": 1}
+    async with client_of(session_ids=False, recovery=ONCE) as (server, client):
+        server.on["tools/call"] = refuse
+        raised = await outcome(client.call_tool("echo"))
+        assert isinstance(raised, RPCError), raised
+        assert (raised.code, raised.status) == (-32602, status)
+        assert raised.data == {"a": 1}
 
 
 @pytest.mark.parametrize("handler", [refusing(-32602, status=200), never])
 async def test_failed_call_leaves_no_reference_cycle(handler):
-    with scripted_mcp() as server:
-        async with connected(server, recovery=ONCE) as client:
-            server.on["tools/call"] = handler
-            gc.disable()
-            try:
-                with pytest.raises(mcpwire.MCPError) as caught:
-                    await client.call_tool("echo", timeout=0.5)
-                reference = weakref.ref(caught.value)
-                del caught
-                await asyncio.sleep(0)  # the loop's callback refers to it, too
-                assert reference() is None
-            finally:
-                gc.enable()
+    async with client_of(recovery=ONCE) as (server, client):
+        server.on["tools/call"] = handler
+        gc.disable()
+        try:
+            with pytest.raises(mcpwire.MCPError) as caught:
+                await client.call_tool("echo", timeout=0.5)
+            reference = weakref.ref(caught.value)
+            del caught
+            await asyncio.sleep(0)  # the loop's callback refers to it, too
+            assert reference() is None
+        finally:
+            gc.enable()
 
 
 @pytest.mark.system("U20")
@@ -108,7 +105,7 @@ async def test_slow_response_ends_at_the_deadline(part):
             conn.send(b"a")
         return True
 
-    async with client_of(scripted_mcp()) as (server, client):
+    async with client_of() as (server, client):
         server.on["tools/call"] = handler
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await client.call_tool("echo", timeout=0.2)
@@ -122,7 +119,7 @@ async def test_slow_response_ends_at_the_deadline(part):
 @pytest.mark.pain("P13")
 async def test_large_response_arrives_complete(era, replies):
     text = "0123456789abcdef" * (4 * 2**20 // 16)
-    async with client_of(scripted_mcp(era, replies=replies)) as (_server, client):
+    async with client_of(era, replies=replies) as (_server, client):
         result = await client.call_tool("echo", {"text": text})
         assert result.text == text
 
@@ -132,14 +129,13 @@ async def test_large_response_arrives_complete(era, replies):
 @pytest.mark.pain("P13")
 async def test_response_over_the_size_limit_fails_only_its_call(replies):
     limits = mcpwire.Limits(message=100_000)
-    with scripted_mcp(replies=replies) as server:
-        async with connected(server, limits=limits) as client:
-            other = asyncio.ensure_future(client.call_tool("slow"))
-            with pytest.raises(MessageTooLarge) as caught:
-                await client.call_tool("echo", {"text": "x" * 200_000})
-            assert caught.value.limit == 100_000
-            server.release()
-            assert (await other).text == "slow"
+    async with client_of(replies=replies, limits=limits) as (server, client):
+        other = asyncio.ensure_future(client.call_tool("slow"))
+        with pytest.raises(MessageTooLarge) as caught:
+            await client.call_tool("echo", {"text": "x" * 200_000})
+        assert caught.value.limit == 100_000
+        server.release()
+        assert (await other).text == "slow"
 
 
 @pytest.mark.attack("X12")
@@ -152,16 +148,15 @@ async def test_response_of_too_many_values_fails_only_its_call(replies):
         return True
 
     limits = mcpwire.Limits(values=600_000)
-    with scripted_mcp(replies=replies) as server:
-        async with connected(server, limits=limits) as client:
-            other = asyncio.ensure_future(client.call_tool("slow"))
-            await until(lambda: server.verbs().count("tools/call") == 1)
-            server.on["tools/call"] = oversized
-            with pytest.raises(MessageTooLarge, match=r"Limits\.values") as caught:
-                await client.call_tool("many")
-            assert caught.value.limit == limits.values
-            server.release()
-            assert (await other).text == "slow"
+    async with client_of(replies=replies, limits=limits) as (server, client):
+        other = asyncio.ensure_future(client.call_tool("slow"))
+        await until(lambda: server.verbs().count("tools/call") == 1)
+        server.on["tools/call"] = oversized
+        with pytest.raises(MessageTooLarge, match=r"Limits\.values") as caught:
+            await client.call_tool("many")
+        assert caught.value.limit == limits.values
+        server.release()
+        assert (await other).text == "slow"
 
 
 @pytest.mark.system("L-U4")
@@ -184,7 +179,7 @@ async def test_response_with_a_wrong_id_fails_the_call_of_its_stream(wrong):
             return True
         return False
 
-    async with client_of(scripted_mcp()) as (server, client):
+    async with client_of() as (server, client):
         server.on["tools/call"] = handler
         first = asyncio.ensure_future(client.call_tool("slow"))
         await until(lambda: server.executed)

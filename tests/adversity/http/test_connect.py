@@ -118,7 +118,7 @@ async def test_probe_timeout_falls_back_to_the_session_era():
 async def test_client_follows_the_header_rules_of_each_revision(version):
     """`ScriptedMcp` rejects any header that is missing, early or wrong."""
     era = "stateless" if version == "2026-07-28" else "session"
-    async with client_of(scripted_mcp(era, version=version)) as (server, client):
+    async with client_of(era, version=version) as (server, client):
         assert client.protocol_version == version
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
         await client.ping()
@@ -133,9 +133,10 @@ async def test_client_follows_the_header_rules_of_each_revision(version):
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-34")
 async def test_refused_initialize_falls_back_to_the_2024_transport():
-    async with client_of(legacy_server()) as (_server, client):
-        assert client.protocol_version == "2024-11-05"
-        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    with legacy_server() as server:
+        async with connected(server) as client:
+            assert client.protocol_version == "2024-11-05"
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.pain("P26")

@@ -38,19 +38,17 @@ async def no_tasks_except(before):
 
 async def count_deletes_with_stuck_notifications():
     """Return how many DELETE requests arrive while two notifications are stuck."""
-    with scripted_mcp() as server:
-        server.on["notifications/x"] = never
-        async with connected(server) as client:
-            notifying = asyncio.ensure_future(outcome(client.notify("notifications/x")))
-            await until(lambda: "notifications/x" in server.verbs())
-            server.on["notifications/cancelled"] = never
-            while not server.executed:  # a loaded machine may not send it in that time
-                error = await outcome(client.call_tool("slow", timeout=0.1))
-                assert isinstance(error, mcpwire.RequestTimeout)
-            await until(lambda: "notifications/cancelled" in server.verbs())
-            await client.aclose()
-            await notifying
-            server.release()
+    async with client_of(on={"notifications/x": never}) as (server, client):
+        notifying = asyncio.ensure_future(outcome(client.notify("notifications/x")))
+        await until(lambda: "notifications/x" in server.verbs())
+        server.on["notifications/cancelled"] = never
+        while not server.executed:  # a loaded machine may not send it in that time
+            error = await outcome(client.call_tool("slow", timeout=0.1))
+            assert isinstance(error, mcpwire.RequestTimeout)
+        await until(lambda: "notifications/cancelled" in server.verbs())
+        await client.aclose()
+        await notifying
+        server.release()
     return server.verbs().count("DELETE")
 
 
@@ -138,7 +136,7 @@ async def test_callbacks_may_close_the_client(where):
 @pytest.mark.pain("P25")
 @pytest.mark.usefixtures("patient_close")
 async def test_closing_during_session_renewal_ends_the_call():
-    async with client_of(scripted_mcp()) as (server, client):
+    async with client_of() as (server, client):
         server.forget_sessions()
         server.on["initialize"] = never
         call = asyncio.ensure_future(outcome(client.call_tool("echo")))
@@ -181,7 +179,7 @@ async def test_cancelling_a_request_at_each_step_leaks_nothing(
         assert not channel._server_requests
         assert not channel._pauses
 
-    async with client_of(scripted_mcp(era, replies=replies)) as (server, client):
+    async with client_of(era, replies=replies) as (server, client):
         await client.call_tool("echo")
         before = asyncio.all_tasks()
         assert await cancel_everywhere(once, monkeypatch, LATER) >= 2
@@ -255,7 +253,7 @@ async def test_cancelling_subscribe_at_each_step_leaves_no_subscription(
         if era == "stateless":
             await until(lambda: not client._connection.channel.is_busy)
 
-    async with client_of(scripted_mcp(era)) as (server, client):
+    async with client_of(era) as (server, client):
         before = asyncio.all_tasks()
         assert await cancel_everywhere(once, monkeypatch, LATER) >= 3
         await client.call_tool("echo")
@@ -347,12 +345,10 @@ async def test_unsent_resumption_does_not_repeat_the_call(monkeypatch):
         conn.close()
         return True
 
-    with scripted_mcp() as server:
-        server.on["tools/call"] = breaks
-        async with connected(server, recovery=QUICK) as client:
-            monkeypatch.setattr(DirectEngine, "exchange", lossy)
-            error = await outcome(client.call_tool("echo"))
-            assert isinstance(error, ConnectionClosed), error
-            assert error.sent
-            monkeypatch.undo()
+    async with client_of(on={"tools/call": breaks}, recovery=QUICK) as (server, client):
+        monkeypatch.setattr(DirectEngine, "exchange", lossy)
+        error = await outcome(client.call_tool("echo"))
+        assert isinstance(error, ConnectionClosed), error
+        assert error.sent
+        monkeypatch.undo()
     assert len(server.executed) == 1

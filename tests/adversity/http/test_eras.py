@@ -60,7 +60,7 @@ async def test_two_clients_of_one_target_each_detect_the_new_era():
     ("before", "after"), [("session", "stateless"), ("stateless", "session")]
 )
 async def test_calls_during_an_era_change_run_once(before, after):
-    async with client_of(scripted_mcp(before), recovery=QUICK) as (server, client):
+    async with client_of(before, recovery=QUICK) as (server, client):
         slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(5)]
         await until(lambda: len(server.executed) == 5)
         server.era = after

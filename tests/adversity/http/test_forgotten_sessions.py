@@ -31,7 +31,7 @@ ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 async def test_event_listener_continues_in_the_new_session():
     """No call is made: the closed stream reveals that the session is lost."""
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+    async with client_of(recovery=QUICK) as (server, client):
         next_event = asyncio.ensure_future(anext(client.events()))
         await until(lambda: server.streams)
         server.forget_sessions()
@@ -45,14 +45,13 @@ async def test_event_listener_continues_in_the_new_session():
 
 
 async def test_404_response_to_the_first_get_keeps_the_session():
-    with scripted_mcp() as server:
-        server.on["GET"] = answering(reply(404))
-        target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(target, recovery=QUICK) as client:
-            for _ in range(3):
-                await client.call_tool("echo")
-            assert client.session_id == "session-1"
-            await until(lambda: "GET" in server.verbs())
+    async with client_of(
+        on={"GET": answering(reply(404))}, server_stream="always", recovery=QUICK
+    ) as (server, client):
+        for _ in range(3):
+            await client.call_tool("echo")
+        assert client.session_id == "session-1"
+        await until(lambda: "GET" in server.verbs())
     assert server.verbs().count("GET") == 1
     assert server.verbs().count("initialize") == 1
 
@@ -88,23 +87,19 @@ async def test_call_times_out_when_the_session_of_its_handler_is_lost():
         await asyncio.sleep(1)  # a person thinks; the test does not wait for the end
         return ANSWER
 
-    with scripted_mcp() as server:
-        options = {"sampling": sampling, "recovery": QUICK}
-        async with connected(server, **options) as client:
-            while not started:  # a loaded machine may not get so far within that time
-                late = asyncio.ensure_future(
-                    outcome(client.call_tool("ask", timeout=1.5))
-                )
-                await until(lambda task=late: started or task.done())
-            server.sessions.clear()
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            error = await late
-            assert isinstance(error, mcpwire.RequestTimeout), error
+    async with client_of(sampling=sampling, recovery=QUICK) as (server, client):
+        while not started:  # a loaded machine may not get so far within that time
+            late = asyncio.ensure_future(outcome(client.call_tool("ask", timeout=1.5)))
+            await until(lambda task=late: started or task.done())
+        server.sessions.clear()
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        error = await late
+        assert isinstance(error, mcpwire.RequestTimeout), error
 
 
 @pytest.mark.usefixtures("patient_close")
 async def test_closing_ends_calls_of_a_lost_session():
-    async with client_of(scripted_mcp(), "never", recovery=QUICK) as (server, client):
+    async with client_of(server_stream="never", recovery=QUICK) as (server, client):
         late = asyncio.ensure_future(client.call_tool("slow"))
         await until(lambda: server.executed)
         server.sessions.clear()
@@ -118,7 +113,7 @@ async def test_closing_ends_calls_of_a_lost_session():
 
 
 async def test_call_of_a_lost_session_can_be_cancelled():
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+    async with client_of(recovery=QUICK) as (server, client):
         late = await client.start_call("slow")
         await until(lambda: server.executed)
         server.sessions.clear()
@@ -157,7 +152,7 @@ async def test_session_lost_while_subscribing_is_subscribed_again():
 
 @pytest.mark.system("O85")
 async def test_without_recovery_each_call_raises_session_expired():
-    async with client_of(scripted_mcp(), recovery=ONCE) as (server, client):
+    async with client_of(recovery=ONCE) as (server, client):
         server.forget_sessions()
         calls = (outcome(client.call_tool("echo")) for _ in range(10))
         for error in await asyncio.gather(*calls):
@@ -192,14 +187,12 @@ async def test_ping_answered_with_an_error_status_keeps_the_session(status):
         conn.send(reply(status))
         return True
 
-    with scripted_mcp() as server:
-        server.on["ping"] = declines
-        async with connected(server, keepalive=0.05) as client:
-            slow = asyncio.ensure_future(client.call_tool("slow"))
-            await until(lambda: len(pings) >= 3)
-            server.release()
-            assert (await slow).text == "slow"
-            assert client.session_id == "session-1"
+    async with client_of(on={"ping": declines}, keepalive=0.05) as (server, client):
+        slow = asyncio.ensure_future(client.call_tool("slow"))
+        await until(lambda: len(pings) >= 3)
+        server.release()
+        assert (await slow).text == "slow"
+        assert client.session_id == "session-1"
 
 
 async def test_unanswered_ping_ends_the_session(patience):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faulty import ERAS, answer_to, answering, connected, stream, until
+from faulty import ERAS, answer_to, answering, client_of, connected, stream, until
 from http_bytes import LAST_CHUNK, chunk, sse_event, sse_head
 from mcp_server import scripted_mcp
 
@@ -69,12 +69,10 @@ async def test_comments_on_a_call_stream_are_ignored(era, engine):
         conn.send(chunk(b":\n" + sse_event(answer)) + LAST_CHUNK)
         return True
 
-    with scripted_mcp(era) as server:
-        target = mcpwire.Http(server.url, engine=engine)
-        async with connected(target) as client:
-            server.on["tools/call"] = beats
-            assert (await client.call_tool("echo")).text == "at last"
-            assert client.stats.noise_lines == 0
+    async with client_of(era, engine=engine) as (server, client):
+        server.on["tools/call"] = beats
+        assert (await client.call_tool("echo")).text == "at last"
+        assert client.stats.noise_lines == 0
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -86,11 +84,11 @@ async def test_log_does_not_mention_stdout(engine, caplog):
         conn.send(stream(b"data: hello\n\n" + sse_event(answer_to(request))))
         return True
 
-    with scripted_mcp("session") as server:
-        server.on["ping"] = chatters
-        target = mcpwire.Http(server.url, engine=engine)
-        async with connected(target) as client:
-            await client.ping()
+    async with client_of("session", on={"ping": chatters}, engine=engine) as (
+        _server,
+        client,
+    ):
+        await client.ping()
     assert "1 line(s) that are not messages, first: 'hello'" in caplog.text
     assert "stdout" not in caplog.text
 
@@ -99,17 +97,16 @@ async def test_log_does_not_mention_stdout(engine, caplog):
 @pytest.mark.pain("P23")
 async def test_comments_on_a_listen_stream_are_ignored(engine):
     received = []
-    with scripted_mcp("stateless") as server:
-        target = mcpwire.Http(server.url, engine=engine)
-        options = {"on_notification": received.append}
-        async with connected(target, **options) as client:
-            await until(lambda: server.streams)
-            conn = server.streams[-1]._conn
-            for _ in range(200):
-                conn.send(chunk(b": keep-alive\n\n"))
-            server.push({"method": "notifications/tools/list_changed"})
-            await until(lambda: received)
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(
+        "stateless", engine=engine, on_notification=received.append
+    ) as (server, client):
+        await until(lambda: server.streams)
+        conn = server.streams[-1]._conn
+        for _ in range(200):
+            conn.send(chunk(b": keep-alive\n\n"))
+        server.push({"method": "notifications/tools/list_changed"})
+        await until(lambda: received)
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert server.verbs().count("subscriptions/listen") == 1
     assert [notification.method for notification in received] == [
         "notifications/tools/list_changed"

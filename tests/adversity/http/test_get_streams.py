@@ -5,7 +5,7 @@ import itertools
 import threading
 
 import pytest
-from faulty import HANG_S, QUICK, answering, connected, never, stream, until
+from faulty import HANG_S, QUICK, answering, client_of, connected, never, stream, until
 from mcp_server import scripted_mcp
 from raw_server import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 
@@ -61,11 +61,9 @@ async def test_missing_server_stream_is_requested_once(case):
 @pytest.mark.usefixtures("patient_close")
 async def test_silent_get_delays_neither_calls_nor_close():
     """The response head of the GET never arrives."""
-    with scripted_mcp() as server:
-        server.on["GET"] = never
-        async with connected(always(server)) as client:
-            await client.call_tool("echo")
-            await until(lambda: "GET" in server.verbs())
+    async with client_of(on={"GET": never}, server_stream="always") as (server, client):
+        await client.call_tool("echo")
+        await until(lambda: "GET" in server.verbs())
     assert server.verbs().count("DELETE") == 1
 
 
@@ -78,13 +76,11 @@ async def test_stream_with_only_heartbeats_stays_open():
             conn.send(chunk(b": beat\n\n"))
         return True
 
-    with scripted_mcp() as server:
-        server.on["GET"] = beats
-        async with connected(always(server)) as client:
-            await until(lambda: "GET" in server.verbs())
-            for _ in range(20):
-                await client.call_tool("echo")
-                await asyncio.sleep(0.005)  # time for requests that must not be sent
+    async with client_of(on={"GET": beats}, server_stream="always") as (server, client):
+        await until(lambda: "GET" in server.verbs())
+        for _ in range(20):
+            await client.call_tool("echo")
+            await asyncio.sleep(0.005)  # time for requests that must not be sent
     assert server.verbs().count("GET") == 1
 
 
@@ -130,11 +126,13 @@ async def test_event_repeated_after_its_own_id_is_delivered_once():
             conn.send(sse_head() + events[0] + LAST_CHUNK)
         return True
 
-    with scripted_mcp() as server:
-        server.on["GET"] = repeats
-        options = {"on_notification": lambda note: received.append(note.params.data)}
-        async with connected(always(server), recovery=QUICK, **options):
-            await until(lambda: 2 in received)
+    async with client_of(
+        on={"GET": repeats},
+        server_stream="always",
+        recovery=QUICK,
+        on_notification=lambda note: received.append(note.params.data),
+    ) as (_server, _):
+        await until(lambda: 2 in received)
     # Two consecutive events with one id are two events, as in the HTML standard.
     assert received == [0, 1, 2]
 
@@ -200,13 +198,11 @@ async def test_calls_do_not_wait_for_the_server_stream():
         if event == "request":
             sent.append(data.split()[0])
 
-    with scripted_mcp() as server:
-        server.on["GET"] = never
-        async with connected(server, trace=trace) as client:
-            for _ in range(5):
-                await client.call_tool("echo")
-            await until(lambda: "GET" in server.verbs())
-            seen = [(r.verb, r.method, r.connection) for r in server.requests]
+    async with client_of(on={"GET": never}, trace=trace) as (server, client):
+        for _ in range(5):
+            await client.call_tool("echo")
+        await until(lambda: "GET" in server.verbs())
+        seen = [(r.verb, r.method, r.connection) for r in server.requests]
     first = seen[0][2]
     methods = [method for _, method, _ in seen if method is not None]
     handshake = methods.index("notifications/initialized") + 1
@@ -285,12 +281,14 @@ async def test_listen_that_closes_at_once_causes_no_request_storm():
         conn.send(stream(event))
         return True
 
-    with scripted_mcp("stateless") as server:
-        server.on["subscriptions/listen"] = closes
-        options = {"on_notification": lambda note: None}
-        async with connected(server, recovery=QUICK, **options) as client:
-            await until(lambda: server.verbs().count("subscriptions/listen") >= 2)
-            for _ in range(100):
-                await client.call_tool("echo")
-                await asyncio.sleep(0.02)  # time for requests that must not be sent
+    async with client_of(
+        "stateless",
+        on={"subscriptions/listen": closes},
+        recovery=QUICK,
+        on_notification=lambda note: None,
+    ) as (server, client):
+        await until(lambda: server.verbs().count("subscriptions/listen") >= 2)
+        for _ in range(100):
+            await client.call_tool("echo")
+            await asyncio.sleep(0.02)  # time for requests that must not be sent
     assert server.verbs().count("subscriptions/listen") <= 9

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from faulty import BOUND_S, QUICK, connected, never, until
+from faulty import BOUND_S, QUICK, client_of, connected, never, until
 from mcp_server import scripted_mcp
 
 import mcpwire
@@ -90,14 +90,12 @@ async def test_server_stream_reopens_when_headers_are_available_again():
 
 async def test_subscribe_fails_at_once_when_the_header_function_raises():
     headers = Headers()
-    with scripted_mcp("stateless") as server:
-        target = mcpwire.Http(server.url, headers=headers)
-        async with connected(target) as client:
-            headers.fails = True
-            calls = headers.calls
-            with pytest.raises((NoTokenError, LocalProtocolError)):
-                await client.subscribe("memo://one", timeout=None)
-            assert headers.calls == calls + 1
+    async with client_of("stateless", headers=headers) as (_server, client):
+        headers.fails = True
+        calls = headers.calls
+        with pytest.raises((NoTokenError, LocalProtocolError)):
+            await client.subscribe("memo://one", timeout=None)
+        assert headers.calls == calls + 1
 
 
 async def test_failed_ping_does_not_stop_the_keepalive(monkeypatch):
@@ -109,16 +107,14 @@ async def test_failed_ping_does_not_stop_the_keepalive(monkeypatch):
 
     monkeypatch.setattr(connection, "Deadline", lenient_deadline)
     headers = Headers()
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, headers=headers)
-        async with connected(target, keepalive=0.05):
-            await until(lambda: "ping" in server.verbs())
-            headers.fails = True
-            calls = headers.calls
-            await until(lambda: headers.calls > calls + 1)
-            headers.fails = False
-            pings = server.verbs().count("ping")
-            await until(lambda: server.verbs().count("ping") > pings)
+    async with client_of(headers=headers, keepalive=0.05) as (server, _):
+        await until(lambda: "ping" in server.verbs())
+        headers.fails = True
+        calls = headers.calls
+        await until(lambda: headers.calls > calls + 1)
+        headers.fails = False
+        pings = server.verbs().count("ping")
+        await until(lambda: server.verbs().count("ping") > pings)
 
 
 # Functions that hang: async only, because a plain function blocks its caller.
@@ -157,32 +153,30 @@ async def test_every_operation_times_out_when_the_header_function_hangs(monkeypa
     from mcpwire.transports.http import streamable as channel
 
     headers = Hanging()
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, headers=headers, server_stream="always")
-        async with connected(target) as client:
-            await until(lambda: server.streams)
-            # Not earlier: notifications of the handshake need their time.
-            monkeypatch.setattr(channel, "NOTIFY_TIMEOUT_S", 0.1)
-            headers.hangs = True
-            with pytest.raises(mcpwire.RequestTimeout):
-                await client.call_tool("echo", timeout=0.1)
-            with pytest.raises(mcpwire.RequestTimeout):
-                await client.notify("notifications/x")
-            call = await client.start_call("echo")
-            call.cancel()
-            with pytest.raises(mcpwire.CallCancelled):
-                await call
-            calling = asyncio.ensure_future(client.call_tool("echo"))
-            await until(lambda: headers.waiting)
-            calling.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await calling
-            late = asyncio.ensure_future(client.call_tool("echo"))
-            await until(lambda: headers.waiting)
-            await client.aclose()
-            with pytest.raises(mcpwire.ConnectionClosed):
-                await late
-            await until(lambda: not headers.waiting)
+    async with client_of(headers=headers, server_stream="always") as (server, client):
+        await until(lambda: server.streams)
+        # Not earlier: notifications of the handshake need their time.
+        monkeypatch.setattr(channel, "NOTIFY_TIMEOUT_S", 0.1)
+        headers.hangs = True
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.call_tool("echo", timeout=0.1)
+        with pytest.raises(mcpwire.RequestTimeout):
+            await client.notify("notifications/x")
+        call = await client.start_call("echo")
+        call.cancel()
+        with pytest.raises(mcpwire.CallCancelled):
+            await call
+        calling = asyncio.ensure_future(client.call_tool("echo"))
+        await until(lambda: headers.waiting)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        late = asyncio.ensure_future(client.call_tool("echo"))
+        await until(lambda: headers.waiting)
+        await client.aclose()
+        with pytest.raises(mcpwire.ConnectionClosed):
+            await late
+        await until(lambda: not headers.waiting)
 
 
 async def test_cancelled_error_of_a_header_function_cancels_no_caller():
@@ -192,14 +186,12 @@ async def test_cancelled_error_of_a_header_function_cancels_no_caller():
         return {}
 
     fails = False
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, headers=headers)
-        async with connected(target) as client:
-            fails = True
-            with pytest.raises(mcpwire.MCPError):
-                await client.call_tool("echo")
-            fails = False
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(headers=headers) as (_server, client):
+        fails = True
+        with pytest.raises(mcpwire.MCPError):
+            await client.call_tool("echo")
+        fails = False
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 async def test_deadline_that_passes_with_the_headers_is_enforced():
@@ -213,30 +205,26 @@ async def test_deadline_that_passes_with_the_headers_is_enforced():
         return {}
 
     slow = False
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, headers=headers)
-        async with connected(target) as client:
-            server.on["tools/call"] = never
-            slow = True
-            for timeout in (0.03, 0.045, 0.05, 0.055, 0.06, 0.065, 0.069, 0.07):
-                with pytest.raises(mcpwire.RequestTimeout):
-                    await client.call_tool("echo", timeout=timeout)
-            slow = False
+    async with client_of(headers=headers) as (server, client):
+        server.on["tools/call"] = never
+        slow = True
+        for timeout in (0.03, 0.045, 0.05, 0.055, 0.06, 0.065, 0.069, 0.07):
+            with pytest.raises(mcpwire.RequestTimeout):
+                await client.call_tool("echo", timeout=timeout)
+        slow = False
 
 
 async def test_requests_fail_at_once_when_the_header_function_raises():
     headers = Headers()
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, headers=headers)
-        async with connected(target) as client:
-            headers.fails = True
-            calls, sent = headers.calls, len(server.requests)
-            with pytest.raises(NoTokenError):
-                await client.call_tool("echo")
-            with pytest.raises(NoTokenError):
-                await client.list_tools()
-            with pytest.raises(NoTokenError):
-                await client.notify("notifications/x")
-            assert len(server.requests) == sent
-            # The function is not called again, and no call waits for its timeout.
-            assert headers.calls == calls + 3
+    async with client_of(headers=headers) as (server, client):
+        headers.fails = True
+        calls, sent = headers.calls, len(server.requests)
+        with pytest.raises(NoTokenError):
+            await client.call_tool("echo")
+        with pytest.raises(NoTokenError):
+            await client.list_tools()
+        with pytest.raises(NoTokenError):
+            await client.notify("notifications/x")
+        assert len(server.requests) == sent
+        # The function is not called again, and no call waits for its timeout.
+        assert headers.calls == calls + 3

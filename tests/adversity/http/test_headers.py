@@ -34,12 +34,12 @@ def headers_of(server, name):
 @pytest.mark.system("A15", "L-A5")
 @pytest.mark.pain("P27")
 async def test_target_headers_are_sent_with_every_request():
-    with scripted_mcp() as server:
-        options = {"headers": {"X-Tenant": "a"}, "server_stream": "always"}
-        target = mcpwire.Http(server.url, **options)
-        async with connected(target) as client:
-            await client.call_tool("echo")
-            await until(lambda: server.streams)
+    async with client_of(headers={"X-Tenant": "a"}, server_stream="always") as (
+        server,
+        client,
+    ):
+        await client.call_tool("echo")
+        await until(lambda: server.streams)
     assert set(headers_of(server, "x-tenant")) == {"a"}
     assert {request.verb for request in server.requests} == {"POST", "GET", "DELETE"}
 
@@ -58,11 +58,9 @@ async def test_header_function_is_called_before_each_request(is_async):
         return plain()
 
     headers = later if is_async else plain
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, headers=headers, server_stream="never")
-        async with connected(target) as client:
-            for _ in range(5):
-                await client.call_tool("echo")
+    async with client_of(headers=headers, server_stream="never") as (server, client):
+        for _ in range(5):
+            await client.call_tool("echo")
     sent = headers_of(server, "x-number")
     assert sent == [str(n) for n in range(len(server.requests))]
 
@@ -88,7 +86,7 @@ async def test_headers_of_1000_concurrent_calls_do_not_mix():
         name = str(number)
         await client.call_tool("echo", {"text": name}, headers={"X-Tenant": name})
 
-    async with client_of(scripted_mcp()) as (server, client):
+    async with client_of() as (server, client):
         for start in range(0, 1000, 20):
             numbers = range(start, start + 20)
             await asyncio.gather(*(call_echo(client, number) for number in numbers))
@@ -103,17 +101,15 @@ async def test_response_to_a_server_request_has_the_headers_of_its_call():
     async def elicitation(request):
         return None
 
-    with scripted_mcp() as server:
-        options = {"sampling": elicitation}
-        async with connected(server, **options) as client:
-            await client.call_tool("ask", headers={"X-Tenant": "mine"})
+    async with client_of(sampling=elicitation) as (server, client):
+        await client.call_tool("ask", headers={"X-Tenant": "mine"})
     answers = [r for r in server.requests if r.verb == "POST" and r.method is None]
     assert [r.headers.get("x-tenant") for r in answers] == ["mine"]
 
 
 @pytest.mark.pain("P27")
 async def test_call_headers_must_not_override_protocol_headers():
-    async with client_of(scripted_mcp()) as (_server, client):
+    async with client_of() as (_server, client):
         for name in ("Mcp-Session-Id", "Content-Length", "Host"):
             error = await outcome(client.call_tool("echo", headers={name: "1"}))
             assert isinstance(error, LocalProtocolError), (name, error)
@@ -246,10 +242,8 @@ async def test_redirect_of_a_resumed_stream_is_relative_to_its_url():
 
 @pytest.mark.attack("S02")
 async def test_redirect_loop_ends():
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, follow_redirects=True)
-        async with connected(target, recovery=ONCE) as client:
-            server.on["tools/call"] = answering(reply(307, location="/mcp"))
-            error = await outcome(client.call_tool("echo"))
-            assert isinstance(error, MCPError), error
+    async with client_of(follow_redirects=True, recovery=ONCE) as (server, client):
+        server.on["tools/call"] = answering(reply(307, location="/mcp"))
+        error = await outcome(client.call_tool("echo"))
+        assert isinstance(error, MCPError), error
     assert server.verbs().count("tools/call") < 20

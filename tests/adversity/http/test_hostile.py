@@ -33,19 +33,17 @@ LIMITS = mcpwire.Limits(message=LIMIT, head=16_384)
 
 @pytest.mark.attack("S31")
 async def test_response_on_the_server_stream_completes_no_call():
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(target) as client:
-            await until(lambda: server.streams)
-            call = asyncio.ensure_future(client.call_tool("slow"))
-            await until(lambda: server.executed)
-            id = server.executed[0][2]
-            forged = {"content": [{"type": "text", "text": "forged"}]}
-            server.push({"id": id, "result": forged})
-            await client.ping()
-            assert not call.done()
-            server.release()
-            assert (await call).text == "slow"
+    async with client_of(server_stream="always") as (server, client):
+        await until(lambda: server.streams)
+        call = asyncio.ensure_future(client.call_tool("slow"))
+        await until(lambda: server.executed)
+        id = server.executed[0][2]
+        forged = {"content": [{"type": "text", "text": "forged"}]}
+        server.push({"id": id, "result": forged})
+        await client.ping()
+        assert not call.done()
+        server.release()
+        assert (await call).text == "slow"
 
 
 # Floods...
@@ -111,26 +109,24 @@ FLOODS = {
 async def test_endless_response_is_cut_at_the_limit(case):
     begin, piece, expected = FLOODS[case]
     handler = endless(begin, piece)
-    with scripted_mcp() as server:
-        async with connected(server, limits=LIMITS, recovery=ONCE) as client:
-            server.on["tools/call"] = handler
-            error = await outcome(client.call_tool("echo"))
-            assert isinstance(error, expected), error
-            assert len(str(error)) < 2000
-            await until(lambda: handler.ended)
-            del server.on["tools/call"]
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(limits=LIMITS, recovery=ONCE) as (server, client):
+        server.on["tools/call"] = handler
+        error = await outcome(client.call_tool("echo"))
+        assert isinstance(error, expected), error
+        assert len(str(error)) < 2000
+        await until(lambda: handler.ended)
+        del server.on["tools/call"]
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.attack("S15")
 async def test_compression_is_not_requested_and_not_decoded():
     bomb = gzip.compress(b" " * 50_000_000)
     answer = reply(200, bomb, content_type="application/json", content_encoding="gzip")
-    with scripted_mcp() as server:
-        async with connected(server, limits=LIMITS, recovery=ONCE) as client:
-            server.on["tools/call"] = answering(answer)
-            error = await outcome(client.call_tool("echo"))
-            assert isinstance(error, MCPError), error
+    async with client_of(limits=LIMITS, recovery=ONCE) as (server, client):
+        server.on["tools/call"] = answering(answer)
+        error = await outcome(client.call_tool("echo"))
+        assert isinstance(error, MCPError), error
     accepted = {request.headers.get("accept-encoding") for request in server.requests}
     assert accepted <= {"identity", None}
 
@@ -150,7 +146,7 @@ async def test_notification_flood_before_a_response_is_handled():
         conn.send(chunk(sse_event(answer_to(request))) + LAST_CHUNK)
         return True
 
-    async with client_of(scripted_mcp()) as (server, client):
+    async with client_of() as (server, client):
         server.on["tools/call"] = handler
         assert (await client.call_tool("echo")).text == "fine"
 
@@ -189,12 +185,10 @@ async def test_server_request_in_the_stateless_era_is_not_answered(method):
         conn.send(stream(*map(sse_event, events)))
         return True
 
-    with scripted_mcp("stateless") as server:
-        options = {"sampling": sampling}
-        async with connected(server, **options) as client:
-            server.on["tools/call"] = sends_request
-            await client.call_tool("echo")
-            await client.list_tools()
+    async with client_of("stateless", sampling=sampling) as (server, client):
+        server.on["tools/call"] = sends_request
+        await client.call_tool("echo")
+        await client.list_tools()
     assert "answer" not in server.verbs()
     assert received == []
 

@@ -49,7 +49,7 @@ async def test_read_request_is_repeated(name, how):
         "read_resource": "resources/read",
         "ping": "ping",
     }
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+    async with client_of(recovery=QUICK) as (server, client):
         server.on[methods[name]] = once(answering(b"", how))
         await getattr(client, name)(*READS[name])
     assert server.verbs().count(methods[name]) == 2
@@ -62,7 +62,7 @@ async def test_idempotent_call_is_repeated():
         conn.close()
         return True
 
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+    async with client_of(recovery=QUICK) as (server, client):
         server.on["tools/call"] = once(handler)
         result = await client.call_tool("echo", {"text": "x"}, idempotent=True)
         assert result.text == "x"
@@ -88,7 +88,7 @@ DECLINED = {
 @pytest.mark.fault("F36")
 @pytest.mark.pain("P24")
 async def test_declined_call_is_repeated(era, case):
-    async with client_of(scripted_mcp(era), recovery=QUICK) as (server, client):
+    async with client_of(era, recovery=QUICK) as (server, client):
         server.on["tools/call"] = once(answering(DECLINED[case]))
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert texts(server) == Counter(x=1)
@@ -101,7 +101,7 @@ async def test_declined_call_is_repeated(era, case):
 @pytest.mark.pain("P24")
 async def test_5xx_without_retry_after_ends_the_call(status):
     """A gateway may send this after its server has run the call."""
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+    async with client_of(recovery=QUICK) as (server, client):
         server.on["tools/call"] = answering(reply(status))
         with pytest.raises(HTTPError) as caught:
             await client.call_tool("echo")
@@ -124,7 +124,7 @@ async def test_retry_after_is_respected(form):
         conn.send(reply(503, retry_after="0.3" if form == "seconds" else date))
         return True
 
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+    async with client_of(recovery=QUICK) as (server, client):
         server.on["tools/call"] = handler
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert at[1] - at[0] >= (0.3 if form == "seconds" else 0.9)
@@ -134,7 +134,7 @@ async def test_retry_after_is_respected(form):
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("wait", ["40", "1000000000", "99999999999999999999"])
 async def test_retry_after_beyond_the_deadline_ends_the_call(wait):
-    async with client_of(scripted_mcp()) as (server, client):
+    async with client_of() as (server, client):
         server.on["tools/call"] = answering(reply(503, b"", retry_after=wait))
         error = await outcome(client.call_tool("echo"))
         assert isinstance(error, (HTTPError, RequestTimeout)), error
@@ -144,7 +144,7 @@ async def test_retry_after_beyond_the_deadline_ends_the_call(wait):
 @pytest.mark.fault("F36")
 async def test_repeatedly_declined_call_fails_after_all_attempts():
     recovery = mcpwire.Recovery(attempts=3, backoff_initial=0.001, backoff_max=0.01)
-    async with client_of(scripted_mcp(), recovery=recovery) as (server, client):
+    async with client_of(recovery=recovery) as (server, client):
         server.on["tools/call"] = answering(reply(429, b"later"))
         with pytest.raises(HTTPError) as caught:
             await client.call_tool("echo")
@@ -168,7 +168,7 @@ async def test_call_that_ran_without_a_response_is_not_repeated(era, data, how):
         getattr(conn, how)()
         return True
 
-    async with client_of(scripted_mcp(era)) as (server, client):
+    async with client_of(era) as (server, client):
         for _ in range(5):  # the connection is in use, and quick to be acknowledged
             await client.call_tool("echo", {"text": "before"})
         server.on["tools/call"] = handler

@@ -70,7 +70,7 @@ async def test_50_calls_of_a_lost_session_share_one_initialize(replies):
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
 async def test_second_404_for_one_call_raises_session_expired():
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+    async with client_of(recovery=QUICK) as (server, client):
         server.on["tools/call"] = FORGOTTEN
         with pytest.raises(SessionExpired):
             await client.call_tool("echo")
@@ -117,7 +117,7 @@ async def test_session_lost_after_serving_others_is_renewed_again():
 @pytest.mark.pain("P05")
 @pytest.mark.fault("F27")
 async def test_404_without_a_session_is_a_plain_http_error():
-    async with client_of(scripted_mcp(session_ids=False)) as (server, client):
+    async with client_of(session_ids=False) as (server, client):
         server.on["tools/call"] = FORGOTTEN
         with pytest.raises(HTTPError) as caught:
             await client.call_tool("echo")
@@ -128,7 +128,7 @@ async def test_404_without_a_session_is_a_plain_http_error():
 @pytest.mark.fault("F27")
 @pytest.mark.parametrize("again", [404, 500])
 async def test_failed_session_renewal_is_raised_without_timeout(again):
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
+    async with client_of(recovery=QUICK) as (server, client):
         server.forget_sessions()
         server.on["initialize"] = answering(reply(again))
         server.on["server/discover"] = answering(reply(again))
@@ -142,7 +142,7 @@ async def test_failed_session_renewal_is_raised_without_timeout(again):
 
 @pytest.mark.fault("F27")
 async def test_notification_to_a_lost_session_opens_a_new_one():
-    async with client_of(scripted_mcp(), roots=[]) as (server, client):
+    async with client_of(roots=[]) as (server, client):
         server.forget_sessions()
         await outcome(client.notify_roots_changed())
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
@@ -152,7 +152,7 @@ async def test_notification_to_a_lost_session_opens_a_new_one():
 
 @pytest.mark.fault("F27")
 async def test_late_response_of_the_old_session_keeps_the_new_session():
-    async with client_of(scripted_mcp(), "never") as (server, client):
+    async with client_of(server_stream="never") as (server, client):
         late = asyncio.ensure_future(client.call_tool("slow"))
         await until(lambda: server.executed)
         server.sessions.clear()
@@ -206,7 +206,7 @@ async def test_session_id_in_a_later_response_is_ignored():
         conn.send(json_reply(answer_to(request), MCP_SESSION_ID="another"))
         return True
 
-    async with client_of(scripted_mcp()) as (server, client):
+    async with client_of() as (server, client):
         server.on["tools/call"] = handler
         for _ in range(3):
             await client.call_tool("echo")
@@ -218,7 +218,7 @@ async def test_session_id_in_a_later_response_is_ignored():
 @pytest.mark.system("O82")
 @pytest.mark.fault("F28")
 async def test_server_without_session_ids_receives_no_delete():
-    async with client_of(scripted_mcp(session_ids=False)) as (server, client):
+    async with client_of(session_ids=False) as (server, client):
         await client.call_tool("echo")
         assert client.session_id is None
     assert "DELETE" not in server.verbs()
@@ -261,18 +261,16 @@ async def test_closing_sends_one_delete_for_any_response(case, caplog):
 @pytest.mark.system("U13")
 @pytest.mark.pain("P25")
 async def test_unanswered_delete_does_not_block_closing():
-    with scripted_mcp() as server:
-        server.on["DELETE"] = never
-        async with connected(server) as client:
-            await client.aclose()
-            assert client.session_id is None
+    async with client_of(on={"DELETE": never}) as (_server, client):
+        await client.aclose()
+        assert client.session_id is None
 
 
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P30")
 @pytest.mark.usefixtures("kept_for_long")
 async def test_1000_calls_are_1000_posts_on_one_connection(replies):
-    async with client_of(scripted_mcp(replies=replies), "never") as (server, client):
+    async with client_of(replies=replies, server_stream="never") as (server, client):
         for number in range(1000):
             result = await client.call_tool("echo", {"text": str(number)})
             assert result.text == str(number)
@@ -291,7 +289,7 @@ async def test_1000_calls_are_1000_posts_on_one_connection(replies):
 @pytest.mark.parametrize("replies", REPLIES)
 @pytest.mark.pain("P29")
 async def test_20_calls_run_concurrently_and_a_short_call_overtakes(era, replies):
-    async with client_of(scripted_mcp(era, replies=replies)) as (server, client):
+    async with client_of(era, replies=replies) as (server, client):
         slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(20)]
         await until(lambda: len(server.executed) == 20)
         # While all of them wait, others are answered.

@@ -16,7 +16,6 @@ from faulty import (
     once,
     outcome,
     stream,
-    target_without_stream,
     until,
 )
 from mcp_server import scripted_mcp
@@ -41,7 +40,7 @@ SAMPLING = {
 @pytest.mark.fault("F50")
 async def test_listen_stream_ends_with_its_era():
     """The server still holds its stream; no event is delivered twice."""
-    async with client_of(scripted_mcp("dual"), recovery=QUICK) as (server, client):
+    async with client_of("dual", recovery=QUICK) as (server, client):
         await client.subscribe("memo://one")
         await until(lambda: len(server.streams) == 1)
         old = server.streams[0]
@@ -62,7 +61,7 @@ async def test_briefly_declined_listen_is_repeated():
 
 async def test_listen_reopens_after_a_server_restart():
     """The server refuses five requests, then accepts."""
-    async with client_of(scripted_mcp("stateless"), recovery=QUICK) as (server, client):
+    async with client_of("stateless", recovery=QUICK) as (server, client):
         await client.subscribe("memo://one")
         await until(lambda: server.streams)
         gone = []
@@ -166,16 +165,14 @@ async def test_cancelled_call_releases_its_server_request():
         await asyncio.sleep(0.3)  # a person thinks
         return ANSWER
 
-    with scripted_mcp() as server:
-        options = {"sampling": sampling}
-        async with connected(server, **options) as client:
-            call = await client.start_call("ask")
-            await until(lambda: running)
-            call.cancel()
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            channel = client._connection.channel
-            await until(lambda: not channel._server_requests)
-            await until(lambda: not channel.is_busy)
+    async with client_of(sampling=sampling) as (_server, client):
+        call = await client.start_call("ask")
+        await until(lambda: running)
+        call.cancel()
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        channel = client._connection.channel
+        await until(lambda: not channel._server_requests)
+        await until(lambda: not channel.is_busy)
 
 
 # Deadlines...
@@ -206,31 +203,31 @@ async def test_progress_on_a_resumed_stream_extends_the_timeout():
         return True
 
     calls = []
-    with scripted_mcp() as server:
-        server.on["tools/call"] = first
-        server.on["GET"] = rest
-        options = {"reset_timeout_on_progress": True}
-        async with connected(target_without_stream(server), **options) as client:
-            for timeout in (0.4, 0.8, 1.6, 4.0):
-                calls.clear()
-                reported.clear()
-                started = time.monotonic()
-                result = await outcome(
-                    client.call_tool(
-                        "notify",
-                        timeout=timeout,
-                        on_progress=lambda *given: reported.append(given[0]),
-                    )
+    async with client_of(
+        on={"tools/call": first, "GET": rest},
+        server_stream="never",
+        reset_timeout_on_progress=True,
+    ) as (_server, client):
+        for timeout in (0.4, 0.8, 1.6, 4.0):
+            calls.clear()
+            reported.clear()
+            started = time.monotonic()
+            result = await outcome(
+                client.call_tool(
+                    "notify",
+                    timeout=timeout,
+                    on_progress=lambda *given: reported.append(given[0]),
                 )
-                if not isinstance(result, mcpwire.RequestTimeout):
-                    break
-            assert result.text == "done"
-            assert time.monotonic() - started > timeout
+            )
+            if not isinstance(result, mcpwire.RequestTimeout):
+                break
+        assert result.text == "done"
+        assert time.monotonic() - started > timeout
     assert reported == [1, 2, 3, 4, 5, 6]
 
 
 async def test_cancellation_carries_the_headers_of_its_call():
-    async with client_of(scripted_mcp()) as (server, client):
+    async with client_of() as (server, client):
         numbers = itertools.count()
         # A call that a loaded machine has not sent in time sends no cancellation.
         while len(server.executed) < 5:

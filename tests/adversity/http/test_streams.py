@@ -62,7 +62,7 @@ async def test_response_is_read_from_every_valid_sse_form(case, end):
         conn.send(stream(*(bytes([byte]) for byte in written)))
         return True
 
-    async with client_of(scripted_mcp(), recovery=ONCE) as (server, client):
+    async with client_of(recovery=ONCE) as (server, client):
         server.on["tools/call"] = handler
         assert (await client.call_tool("echo")).content == []
 
@@ -106,7 +106,7 @@ async def test_broken_stream_with_an_event_id_is_resumed(end):
 @pytest.mark.fault("F31")
 @pytest.mark.rule("TR-HTTP-21")
 async def test_stateless_stream_is_not_resumed():
-    async with client_of(scripted_mcp("stateless"), recovery=QUICK) as (server, client):
+    async with client_of("stateless", recovery=QUICK) as (server, client):
         server.on["tools/call"] = BREAKS
         with pytest.raises(ConnectionClosed) as caught:
             await client.call_tool("echo")
@@ -182,12 +182,11 @@ async def test_silent_stream_ends_at_the_deadline(era):
         conn.wait_for(healed)
         return request.method == "tools/call"
 
-    with scripted_mcp(era, replies="sse") as server:
-        async with connected(server) as client:
-            server.on["POST"] = swallow
-            assert isinstance(
-                await outcome(client.call_tool("echo", timeout=0.4)), RequestTimeout
-            )
-            del server.on["POST"]
-            healed.set()
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(era, replies="sse") as (server, client):
+        server.on["POST"] = swallow
+        assert isinstance(
+            await outcome(client.call_tool("echo", timeout=0.4)), RequestTimeout
+        )
+        del server.on["POST"]
+        healed.set()
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"

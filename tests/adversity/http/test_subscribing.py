@@ -112,29 +112,24 @@ VERDICTS = {
 @pytest.mark.usefixtures("patient")
 @pytest.mark.pain("P20")
 async def test_subscribe_does_not_wait_when_the_get_fails(case, engine):
-    with scripted_mcp() as server:
-        server.on["GET"] = VERDICTS[case]
-        target = mcpwire.Http(server.url, engine=engine)
-        async with connected(target) as client:
-            await client.subscribe(URI, timeout=None)
-            await client.subscribe("memo://two", timeout=None)
+    async with client_of(on={"GET": VERDICTS[case]}, engine=engine) as (server, client):
+        await client.subscribe(URI, timeout=None)
+        await client.subscribe("memo://two", timeout=None)
     assert server.verbs()[:2].count("GET") == 0
     assert server.subscribed == [URI, "memo://two"]
 
 
 @pytest.mark.usefixtures("patient")
 async def test_subscribe_does_not_wait_for_a_disabled_stream():
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, server_stream="never")
-        async with connected(target) as client:
-            await client.subscribe(URI, timeout=None)
+    async with client_of(server_stream="never") as (server, client):
+        await client.subscribe(URI, timeout=None)
     assert "GET" not in server.verbs()
 
 
 @pytest.mark.usefixtures("patient")
 async def test_subscribe_does_not_wait_for_an_open_stream():
     options = {"on_notification": lambda _: None}
-    async with client_of(scripted_mcp(), **options) as (server, client):
+    async with client_of(**options) as (server, client):
         await until(lambda: server.streams)
         await client.subscribe(URI, timeout=None)
         # Nor for one that is being reopened.
@@ -146,25 +141,21 @@ async def test_subscribe_does_not_wait_for_an_open_stream():
 
 @pytest.mark.pain("P20")
 async def test_subscribe_waits_once_for_a_silent_stream(monkeypatch):
-    with scripted_mcp() as server:
-        server.on["GET"] = never_heads
-        async with connected(server) as client:
-            started = time.monotonic()
-            await client.subscribe(URI)
-            assert time.monotonic() - started > channel.STREAM_OPEN_TIMEOUT_S * 0.9
-            monkeypatch.setattr(channel, "STREAM_OPEN_TIMEOUT_S", HANG_S)
-            for number in range(3):
-                await client.subscribe(f"memo://{number}", timeout=None)
+    async with client_of(on={"GET": never_heads}) as (_server, client):
+        started = time.monotonic()
+        await client.subscribe(URI)
+        assert time.monotonic() - started > channel.STREAM_OPEN_TIMEOUT_S * 0.9
+        monkeypatch.setattr(channel, "STREAM_OPEN_TIMEOUT_S", HANG_S)
+        for number in range(3):
+            await client.subscribe(f"memo://{number}", timeout=None)
 
 
 @pytest.mark.usefixtures("patient")
 async def test_waiting_for_the_stream_leaves_half_of_the_timeout():
     """A loaded machine may use up that half: each attempt has more time."""
     for timeout in (1.0, 2.0, 4.0, 16.0):
-        with scripted_mcp() as server:
-            server.on["GET"] = never_heads
-            async with connected(server) as client:
-                error = await outcome(client.subscribe(URI, timeout=timeout))
+        async with client_of(on={"GET": never_heads}) as (server, client):
+            error = await outcome(client.subscribe(URI, timeout=timeout))
         if error is None:
             break
     assert error is None
@@ -175,20 +166,16 @@ async def test_waiting_for_the_stream_leaves_half_of_the_timeout():
 @pytest.mark.fault("F42")
 @pytest.mark.parametrize("is_closed", [False, True])
 async def test_subscribe_abandoned_while_waiting_sends_no_request(is_closed):
-    with scripted_mcp() as server:
-        server.on["GET"] = never_heads
-        async with connected(server) as client:
-            subscribing = asyncio.ensure_future(client.subscribe(URI, timeout=None))
-            await until(lambda: "GET" in server.verbs())
-            if is_closed:
-                await client.aclose()
-            else:
-                subscribing.cancel()
-            with pytest.raises(
-                mcpwire.MCPError if is_closed else asyncio.CancelledError
-            ):
-                await subscribing
-            assert not client._connection.subscriptions.has_consumers()
-            if not is_closed:
-                assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of(on={"GET": never_heads}) as (server, client):
+        subscribing = asyncio.ensure_future(client.subscribe(URI, timeout=None))
+        await until(lambda: "GET" in server.verbs())
+        if is_closed:
+            await client.aclose()
+        else:
+            subscribing.cancel()
+        with pytest.raises(mcpwire.MCPError if is_closed else asyncio.CancelledError):
+            await subscribing
+        assert not client._connection.subscriptions.has_consumers()
+        if not is_closed:
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert "resources/subscribe" not in server.verbs()
