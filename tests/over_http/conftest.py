@@ -7,13 +7,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import http_fixtures
 import legacy_channels
-import longer_timeouts
 import schema_checks
-import unreachable_ports
 
 posted_messages_are_checked = schema_checks.posted_messages_are_checked
-kept_for_long = longer_timeouts.kept_for_long
-black_hole = unreachable_ports.black_hole
+no_environment = http_fixtures.no_environment
+kept_for_long = http_fixtures.kept_for_long
+black_hole = http_fixtures.black_hole
 engine = legacy_channels.engine
 gate = legacy_channels.gate

@@ -11,7 +11,9 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+import httpx
 import pytest
+from certificates import client_context, server_context
 from raw_server import raw_server
 
 from mcpwire.errors import MCPError, RequestTimeout
@@ -90,11 +92,32 @@ def get() -> Request:
     return Request(b"GET /other?x=1 HTTP/1.1\r\nhost: test\r\n")
 
 
+def request_to(
+    target: Http, body: bytes | None = b"{}", *, verb: str = "POST", **fields: str
+) -> Request:
+    """Return a request as the channels build it, with additional header fields."""
+    lines = [
+        f"{verb} {target.parsed.target} HTTP/1.1",
+        f"host: {target.parsed.authority}",
+        "accept: application/json, text/event-stream",
+        "accept-encoding: identity",
+        "user-agent: mcpwire-test",
+        *(f"{name.replace('_', '-')}: {value}" for name, value in fields.items()),
+    ]
+    return Request("".join(f"{line}\r\n" for line in lines).encode(), body)
+
+
+def is_answered(body: bytes) -> bool:
+    """Whether a response is over before its body ends."""
+    return b"answer" in body
+
+
 class EngineUnderTest:
     """An engine with the helpers that tests use."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, target: Http) -> None:
         self.engine = engine
+        self.http = target
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
@@ -116,6 +139,16 @@ class EngineUnderTest:
         assert response.is_over
         return response
 
+    async def send(
+        self, request: Request | None = None, response: RecordedResponse | None = None
+    ) -> RecordedResponse:
+        """Send a request, by default one of a channel; return the response."""
+        response = response or RecordedResponse()
+        async with asyncio.timeout(BOUND_S):
+            await self.exchange(request or request_to(self.http), response)
+        assert response.is_over
+        return response
+
     async def aclose(self) -> None:
         async with asyncio.timeout(BOUND_S):
             await self.engine.aclose()
@@ -128,24 +161,60 @@ every_engine = pytest.mark.parametrize("kind", ENGINES)
 
 @contextlib.asynccontextmanager
 async def open_engine(
-    kind: str, url: str, *, limits: Limits = DEFAULT_LIMITS, **options: Any
+    kind: str,
+    url: str,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    client: Any = None,
+    **options: Any,
 ) -> AsyncIterator[EngineUnderTest]:
-    """Yield an engine of that kind; close it at the end."""
-    engine = EngineUnderTest(ENGINES[kind](Http(url, **options), limits))
+    """Yield an engine of that kind; close it at the end.
+
+    `client` is a user's httpx client, or the options of one.
+    """
+    client = httpx.AsyncClient(**client) if type(client) is dict else client
+    target = Http(url, http_client=client, **options)
+    engine = EngineUnderTest(ENGINES[kind](target, limits), target)
     try:
         yield engine
     finally:
+        is_closed = getattr(client, "is_closed", None)
         await engine.aclose()
+        closed_by_us = getattr(client, "is_closed", None) is not is_closed
+        if type(client) is httpx.AsyncClient:
+            await client.aclose()
+    assert not closed_by_us
 
 
 @contextlib.asynccontextmanager
 async def engine_at(
-    kind: str, script: Callable[[Any], None], **options: Any
+    kind: str,
+    script: Callable[[Any], None],
+    *,
+    query: str = "",
+    ssl_context: Any = None,
+    **options: Any,
 ) -> AsyncIterator[tuple[RawServer, EngineUnderTest]]:
     """Yield a server that runs the script, and an engine connected to it."""
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url, **options) as engine:
+    with raw_server(script, ssl_context=ssl_context) as server:
+        async with open_engine(kind, server.url + query, **options) as engine:
             yield server, engine
+
+
+def over_tls() -> dict[str, Any]:
+    """Return the options of `engine_at` for TLS with a valid certificate."""
+    return {"ssl_context": server_context(), "ssl": client_context()}
+
+
+def answering(*answers: bytes) -> Callable[[Any], None]:
+    """Return a script that sends these responses in turn, and repeats the last."""
+    left = list(answers)
+
+    def script(conn: Any) -> None:
+        while conn.receive(timeout=None) is not None:
+            conn.send(left.pop(0) if len(left) > 1 else left[0])
+
+    return script
 
 
 async def until(server: Any, holds: Callable[[], Any]) -> None:

@@ -15,6 +15,7 @@ from engines import (
     eventually,
     every_engine,
     get,
+    is_answered,
     open_engine,
     post,
 )
@@ -270,10 +271,6 @@ async def test_server_may_respond_before_it_has_read_the_request():
         assert (response.status, response.json) == (413, "too large")
         assert (await engine.ask("next")).json == "next"
         assert server.connections == 2
-
-
-def is_answered(body):
-    return b"answer" in body
 
 
 @every_engine

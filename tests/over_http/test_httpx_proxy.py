@@ -1,5 +1,6 @@
 """The choice of the engine for a target, and requests through a proxy."""
 
+import contextlib
 import ssl
 import sys
 import traceback
@@ -7,8 +8,8 @@ import traceback
 import httpx
 import pytest
 import trustme
+from engines import answering, open_engine, request_to
 from http_proxy import http_proxy
-from httpx_exchanges import exchanges, forget_proxies, request_to
 from raw_server import json_reply, raw_server
 
 import mcpwire
@@ -21,14 +22,7 @@ PROXY = "http://proxy.example:3128"
 AUTHORITY = trustme.CA()
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch):
-    forget_proxies(monkeypatch)
-
-
-def serve(conn):
-    while conn.receive(timeout=None) is not None:
-        conn.send(json_reply({"ok": True}))
+serve = answering(json_reply({"ok": True}))
 
 
 def secure():
@@ -121,9 +115,19 @@ def test_proxy_variables_and_no_proxy_are_applied(monkeypatch, environment, url,
 # ... and requests through one.
 
 
+@contextlib.asynccontextmanager
+async def through_proxy(*, secure_server=False, user=None, password="", **options):
+    """Yield a server, its proxy, and an engine that uses the proxy."""
+    context = secure() if secure_server else None
+    with raw_server(serve, ssl_context=context) as server, http_proxy(user) as proxy:
+        url = proxy.url.replace("//", f"//me:{password}@") if password else proxy.url
+        async with open_engine("httpx", server.url, proxy=url, **options) as it:
+            yield server, proxy, it
+
+
 @pytest.mark.pain("P28")
 @pytest.mark.parametrize("how", ["option", "environment", "client"])
-def test_http_requests_are_sent_to_the_proxy_with_absolute_urls(how, monkeypatch):
+async def test_http_requests_are_sent_to_the_proxy_with_absolute_urls(how, monkeypatch):
     with raw_server(serve) as server, http_proxy() as proxy:
         options = {}
         if how == "option":
@@ -132,107 +136,89 @@ def test_http_requests_are_sent_to_the_proxy_with_absolute_urls(how, monkeypatch
             options = {"client": {"proxy": proxy.url}}
         else:
             monkeypatch.setenv("HTTP_PROXY", proxy.url)
-        with exchanges(f"{server.url}?a=b", **options) as it:
-            assert it.exchange().body == b'{"ok": true}'
+        async with open_engine("httpx", f"{server.url}?a=b", **options) as it:
+            assert (await it.send()).json == {"ok": True}
         assert proxy.asked == [f"POST {server.url}?a=b"]
         assert server.requests[0].target == "/mcp?a=b"
         assert server.requests[0].headers["user-agent"] == "mcpwire-test"
 
 
 @pytest.mark.pain("P28")
-def test_https_requests_use_a_connect_tunnel(ca_file):
-    with raw_server(serve, ssl_context=secure()) as server, http_proxy() as proxy:
-        with exchanges(server.url, proxy=proxy.url, ca_file=ca_file) as it:
-            responses = it.exchanges(3)
-        assert all(response.body == b'{"ok": true}' for response in responses)
+async def test_https_requests_use_a_connect_tunnel(ca_file):
+    options = {"secure_server": True, "ca_file": ca_file}
+    async with through_proxy(**options) as (server, proxy, it):
+        for _ in range(3):
+            assert (await it.send()).json == {"ok": True}
         assert proxy.asked == [f"CONNECT 127.0.0.1:{server.port}"]
 
 
 @pytest.mark.pain("P28")
-def test_proxy_may_use_tls(ca_file):
+async def test_proxy_may_use_tls(ca_file):
     with (
         raw_server(serve, ssl_context=secure()) as server,
         http_proxy(ssl_context=secure()) as proxy,
     ):
-        with exchanges(server.url, proxy=proxy.url, ca_file=ca_file) as it:
-            assert it.exchange().status == 200
+        options = {"proxy": proxy.url, "ca_file": ca_file}
+        async with open_engine("httpx", server.url, **options) as it:
+            assert (await it.send()).status == 200
         assert len(proxy.asked) == 1
-        with (
-            exchanges(server.url, proxy=proxy.url) as it,
-            pytest.raises(ConnectError, match=r"cannot trust .* \(through the proxy"),
-        ):
-            it.exchange()
+        async with open_engine("httpx", server.url, proxy=proxy.url) as it:
+            with pytest.raises(
+                ConnectError, match=r"cannot trust .* \(through the pro"
+            ):
+                await it.send()
         assert len(proxy.asked) == 1
 
 
 @pytest.mark.pain("P28")
-def test_no_proxy_bypasses_the_proxy(monkeypatch):
+async def test_no_proxy_bypasses_the_proxy(monkeypatch):
     with raw_server(serve) as server, http_proxy() as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        with exchanges(server.url) as it:
-            it.exchange()
-        with exchanges(server.url.replace("127.0.0.1", "localhost")) as it:
-            it.exchange()
+        for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
+            async with open_engine("httpx", url) as it:
+                await it.send()
         assert len(proxy.asked) == 1
 
 
 @pytest.mark.pain("P28")
-def test_proxy_password_is_sent_only_to_the_proxy(ca_file):
-    with raw_server(serve) as server, http_proxy(f"me:{HUSH}") as proxy:
-        url = proxy.url.replace("//", f"//me:{HUSH}@")
-        with exchanges(server.url, proxy=url) as it:
-            assert it.exchange().status == 200
-    with (
-        raw_server(serve, ssl_context=secure()) as server,
-        http_proxy(f"me:{HUSH}") as proxy,
-    ):
-        url = proxy.url.replace("//", f"//me:{HUSH}@")
-        with exchanges(server.url, proxy=url, ca_file=ca_file) as it:
-            assert it.exchange().status == 200
+@pytest.mark.parametrize("is_secure", [False, True])
+async def test_proxy_password_is_sent_only_to_the_proxy(ca_file, is_secure):
+    options = {"secure_server": True, "ca_file": ca_file} if is_secure else {}
+    options |= {"user": f"me:{HUSH}", "password": HUSH}
+    async with through_proxy(**options) as (server, _proxy, it):
+        assert (await it.send()).status == 200
     assert "proxy-authorization" not in server.requests[0].headers
 
 
 @pytest.mark.pain("P28")
-def test_refusing_proxy_is_a_connect_error_without_the_password(ca_file):
-    with (
-        raw_server(serve, ssl_context=secure()) as server,
-        http_proxy("me:other") as proxy,
-    ):
-        url = proxy.url.replace("//", f"//me:{HUSH}@")
-        with (
-            exchanges(server.url, proxy=url, ca_file=ca_file) as it,
-            pytest.raises(ConnectError) as caught,
-        ):
-            it.exchange()
+async def test_refusing_proxy_is_a_connect_error_without_the_password(ca_file):
+    options = {"secure_server": True, "ca_file": ca_file, "user": "me:other"}
+    async with through_proxy(**options, password=HUSH) as (server, _proxy, it):
+        with pytest.raises(ConnectError) as caught:
+            await it.send()
         assert "the proxy refuses: 407" in str(caught.value)
         assert "***@127.0.0.1" in str(caught.value)
         assert HUSH not in str(caught.value)
         assert server.connections == 0
 
 
-def test_unreachable_proxy_is_a_connect_error():
+async def test_unreachable_proxy_is_a_connect_error():
     with raw_server(serve, accepts=False) as server:
         port = server.port
-    with (
-        exchanges(URL, proxy=f"http://me:{HUSH}@127.0.0.1:{port}") as it,
-        pytest.raises(ConnectError) as caught,
-    ):
-        it.exchange()
+    proxy = f"http://me:{HUSH}@127.0.0.1:{port}"
+    async with open_engine("httpx", URL, proxy=proxy) as it:
+        with pytest.raises(ConnectError) as caught:
+            await it.send()
     assert "refused" in str(caught.value)
     assert f"through the proxy 'http://***@127.0.0.1:{port}'" in str(caught.value)
 
 
-def test_proxy_that_closes_the_connection_is_a_connect_error(ca_file):
-    def script(conn):
-        conn.receive()
-
-    with (
-        raw_server(script) as proxy,
-        exchanges(URL, proxy=proxy.origin) as it,
-        pytest.raises(ConnectError, match="ended before anything was sent"),
-    ):
-        it.exchange()
+async def test_proxy_that_closes_the_connection_is_a_connect_error():
+    with raw_server(lambda conn: conn.receive()) as proxy:
+        async with open_engine("httpx", URL, proxy=proxy.origin) as it:
+            with pytest.raises(ConnectError, match="ended before anything was sent"):
+                await it.send()
 
 
 @pytest.mark.parametrize("scheme", ["http", "socks"])
@@ -254,21 +240,19 @@ async def test_socks_proxy_without_its_package_is_a_connect_error(monkeypatch):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_token_is_sent_through_the_proxy_of_a_users_client(scheme, ca_file):
+async def test_token_is_sent_through_the_proxy_of_a_users_client(scheme, ca_file):
     context = secure() if scheme == "https" else None
     with raw_server(serve, ssl_context=context) as server, http_proxy() as proxy:
         options = {"proxy": proxy.url, "verify": ssl.create_default_context()}
         options["verify"].load_verify_locations(ca_file)
         client = httpx.AsyncClient(**options)
-        with exchanges(server.url, client=client) as it:
-            request = request_to(it.target, authorization="Bearer s3cret")
-            assert it.exchange(request).status == 200
+        async with open_engine("httpx", server.url, client=client) as it:
+            request = request_to(it.http, authorization="Bearer s3cret")
+            assert (await it.send(request)).status == 200
             client.event_hooks = {"request": [lead_away]}
             with pytest.raises(mcpwire.UrlRefused, match="elsewhere"):
-                it.exchange(request)
-        assert [request.target for request in server.requests] == [
-            it.target.parsed.path
-        ]
+                await it.send(request)
+        assert [request.target for request in server.requests] == ["/mcp"]
 
 
 async def lead_away(request):

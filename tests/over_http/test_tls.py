@@ -27,12 +27,6 @@ SERVER = AUTHORITY.issue_cert("localhost")
 OURS = OTHER.issue_cert("me@host.example")
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def files(tmp_path):
     """Write files: authorities, the client certificate, its key, an encrypted key."""
