@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FOLDERS: Final = (
-    *("adversity/http/test_unusable_answers.py", "adversity/http/test_reasons.py"),
     *(
         "adversity/http/test_get_stream_during_calls.py",
         "adversity/http/test_subscribing.py",
+        "adversity/http/test_unusable_answers.py",
     ),
     *("adversity/http/test_traced_headers.py", "adversity/http/test_two_engines.py"),
     *("adversity/oauth/", "adversity/ownership/", "adversity/server/"),

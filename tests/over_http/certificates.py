@@ -10,6 +10,7 @@ import trustme
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 AUTHORITY: Final = trustme.CA()
 STRANGER: Final = trustme.CA()
@@ -41,3 +42,9 @@ def client_context():
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     AUTHORITY.configure_trust(context)
     return context
+
+
+def ca_file(folder: Path) -> Path:
+    """Write the file of our authority."""
+    AUTHORITY.cert_pem.write_to_path(folder / "ca.pem")
+    return folder / "ca.pem"

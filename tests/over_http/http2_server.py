@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import ssl
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import trustme
+from certificates import server_context
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
@@ -24,11 +23,8 @@ from raw_server import raw_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from raw_server import Connection, RawServer
-
-AUTHORITY: Final = trustme.CA()
 
 
 class Stream:
@@ -107,18 +103,11 @@ class Http2Server:
             self.reset.append(event.stream_id)
 
 
-def ca_file(folder: Path) -> Path:
-    """Write the CA file for the server."""
-    AUTHORITY.cert_pem.write_to_path(folder / "ca.pem")
-    return folder / "ca.pem"
-
-
 @contextlib.contextmanager
 def http2_server(answer: Callable[[Stream], None]) -> Iterator[Http2Server]:
     """Run a server that speaks HTTP/2 only."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = server_context()
     context.set_alpn_protocols(["h2"])
-    AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
     made = Http2Server(answer)
     with raw_server(made.serve, ssl_context=context) as made.server:
         yield made

@@ -8,19 +8,17 @@ import threading
 from collections import Counter
 
 import pytest
-from certificates import client_context, server_context
 from engines import (
     RecordedResponse,
     all_closed,
     echo,
     engine_at,
     eventually,
-    open_engine,
+    over_tls,
     post,
     until,
 )
 from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
-from raw_server import raw_server
 
 from mcpwire.errors import TransportError
 from mcpwire.transports.http import direct
@@ -28,10 +26,6 @@ from mcpwire.transports.http import direct
 pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 
 STOP = TransportError("stopped by the test")
-
-
-def engine_to(server, **options):
-    return open_engine("direct", server.url, **options)
 
 
 # The pool...
@@ -247,15 +241,12 @@ async def test_each_call_gets_its_response_or_an_error_and_runs_once(seed, secur
         for number in numbers:
             await call(number)
 
-    server_options = {"ssl_context": server_context()} if secure else {}
-    client_options = {"ssl": client_context()} if secure else {}
-    with raw_server(mixed, **server_options) as server:
-        async with engine_to(server, **client_options) as engine:
-            await asyncio.gather(
-                *(caller(range(100 * n, 100 * n + 20)) for n in range(6))
-            )
-            assert not engine._opening
-        assert not engine.connections
-        assert max(Counter(r.json[0] for r in server.requests).values()) == 1
+    options = over_tls() if secure else {}
+    async with engine_at("direct", mixed, **options) as (server, engine):
+        callers = (caller(range(100 * n, 100 * n + 20)) for n in range(6))
+        await asyncio.gather(*callers)
+        assert not engine._opening
+    assert not engine.connections
+    assert max(Counter(r.json[0] for r in server.requests).values()) == 1
     assert outcomes["answered"] > 20
     assert outcomes.total() == 120

@@ -6,7 +6,6 @@ import threading
 import tracemalloc
 
 import pytest
-from certificates import client_context, server_context
 from engines import (
     RecordedResponse,
     all_closed,
@@ -14,6 +13,7 @@ from engines import (
     engine_at,
     eventually,
     open_engine,
+    over_tls,
     post,
     until,
 )
@@ -74,16 +74,14 @@ def closes_in_the_race(race):
 @pytest.mark.parametrize("secure", [False, True])
 async def test_request_written_as_the_stream_ended_may_have_run(race, secure):
     """No system call distinguishes it from a request that was read."""
-    server_options = {"ssl_context": server_context()} if secure else {}
-    client_options = {"ssl": client_context()} if secure else {}
-    with raw_server(closes_in_the_race(race), **server_options) as server:
-        async with engine_to(server, **client_options) as engine:
-            assert (await engine.ask("first")).json == "first"
-            with pytest.raises(ConnectionClosed, match="before the response") as caught:
-                await engine.ask("second")
-            assert caught.value.sent
-            assert (await engine.ask("third")).json == "third"
-            assert [request.json for request in server.requests] == ["first", "third"]
+    script, options = closes_in_the_race(race), over_tls() if secure else {}
+    async with engine_at("direct", script, **options) as (server, engine):
+        assert (await engine.ask("first")).json == "first"
+        with pytest.raises(ConnectionClosed, match="before the response") as caught:
+            await engine.ask("second")
+        assert caught.value.sent
+        assert (await engine.ask("third")).json == "third"
+        assert [request.json for request in server.requests] == ["first", "third"]
 
 
 async def test_request_that_cannot_be_written_uses_another_connection():

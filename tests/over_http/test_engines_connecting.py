@@ -16,6 +16,7 @@ from engines import (
     eventually,
     every_engine,
     open_engine,
+    over_tls,
 )
 from http_bytes import head, json_reply
 from ports import kept_port
@@ -33,13 +34,14 @@ pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 STOP = RequestTimeout(method="test", timeout=1.0, elapsed=1.0)
 
 
-async def refusal(kind, url, **options):
-    """Return the error that connecting to a URL raises."""
+async def refusal(kind, url, reason, **options):
+    """Return the error that connecting to a URL raises, for this reason."""
     async with open_engine(kind, url, **options) as engine:
         with pytest.raises(ConnectError) as caught:
             await engine.ask("hush")
         assert engine.bytes_sent == 0
     assert caught.value.target == url
+    assert caught.value.reason == reason
     assert "hush" not in str(caught.value)
     return caught.value
 
@@ -47,7 +49,7 @@ async def refusal(kind, url, **options):
 @every_engine
 @pytest.mark.fault("F19")
 async def test_unresolvable_name_is_named_in_the_error(kind):
-    error = await refusal(kind, "http://no-such-host.invalid/mcp")
+    error = await refusal(kind, "http://no-such-host.invalid/mcp", "dns")
     assert str(error).startswith("cannot resolve 'no-such-host.invalid'")
     assert error.errno is None
 
@@ -57,7 +59,7 @@ async def test_unresolvable_name_is_named_in_the_error(kind):
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_refused_connection_is_a_connect_error(kind, host):
     with kept_port() as port:
-        error = await refusal(kind, f"http://{host}:{port}/mcp")
+        error = await refusal(kind, f"http://{host}:{port}/mcp", "refused")
     assert error.errno == errno.ECONNREFUSED
     assert str(error) == f"cannot connect to '{host}:{port}': Connection refused"
 
@@ -65,7 +67,7 @@ async def test_refused_connection_is_a_connect_error(kind, host):
 @every_engine
 @pytest.mark.fault("F19")
 async def test_unreachable_network_is_a_connect_error(kind):
-    error = await refusal(kind, "http://255.255.255.255:9/mcp")
+    error = await refusal(kind, "http://255.255.255.255:9/mcp", "unreachable")
     assert error.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES}
     assert "cannot connect to '255.255.255.255:9'" in str(error)
 
@@ -75,7 +77,7 @@ async def test_unreachable_network_is_a_connect_error(kind):
 async def test_unresponsive_port_fails_after_the_connect_timeout(kind, black_hole):
     url = f"http://127.0.0.1:{black_hole}/mcp"
     before = monotonic()
-    error = await refusal(kind, url, connect_timeout=0.2)
+    error = await refusal(kind, url, "timeout", connect_timeout=0.2)
     assert monotonic() - before > 0.15
     assert error.errno == errno.ETIMEDOUT
     assert "0.2 s" in str(error)
@@ -118,11 +120,12 @@ UNTRUSTED = {
 
 
 @every_engine
-@pytest.mark.fault("F19")
+@pytest.mark.fault("F19", "F20")
+@pytest.mark.pain("P28")
 @pytest.mark.parametrize("name", UNTRUSTED)
 async def test_error_for_an_untrusted_certificate_says_why(kind, name):
     with raw_server(echo, ssl_context=server_context(name)) as server:
-        error = await refusal(kind, server.url, ssl=client_context())
+        error = await refusal(kind, server.url, "tls", ssl=client_context())
         assert any(word in str(error) for word in UNTRUSTED[name])
         assert not server.requests
 
@@ -136,7 +139,7 @@ async def test_error_for_a_self_signed_certificate_names_it(kind, tmp_path):
     )
     context.load_cert_chain(tmp_path / "self.pem")
     with raw_server(echo, ssl_context=context) as server:
-        error = await refusal(kind, server.url, ssl=client_context())
+        error = await refusal(kind, server.url, "tls", ssl=client_context())
         assert "self-signed" in str(error)
 
 
@@ -167,7 +170,7 @@ async def test_server_without_tls_is_reported(kind):
 
     with raw_server(script) as server:
         url = server.url.replace("http:", "https:")
-        error = await refusal(kind, url, ssl=client_context())
+        error = await refusal(kind, url, "tls", ssl=client_context())
         assert "TLS" in str(error) or "SSL" in str(error)
 
 
@@ -179,7 +182,8 @@ async def test_server_that_ends_the_handshake_is_a_connect_error(kind):
 
     with raw_server(script) as server:
         url = server.url.replace("http:", "https:")
-        error = await refusal(kind, url, ssl=client_context())
+        reason = {"direct": "unreachable", "httpx": "tls"}[kind]
+        error = await refusal(kind, url, reason, ssl=client_context())
         assert "127.0.0.1" in str(error)
 
 
@@ -192,7 +196,7 @@ async def test_connect_timeout_includes_the_tls_handshake(kind):
     with raw_server(script) as server:
         url = server.url.replace("http:", "https:")
         options = {"ssl": client_context(), "connect_timeout": 0.2}
-        error = await refusal(kind, url, **options)
+        error = await refusal(kind, url, "timeout", **options)
         assert error.errno == errno.ETIMEDOUT
         await all_closed(server)
 
@@ -200,12 +204,11 @@ async def test_connect_timeout_includes_the_tls_handshake(kind):
 @every_engine
 async def test_large_bodies_pass_through_tls_completely(kind):
     body = b'"' + bytes(range(48, 92)) * 30_000 + b'"'
-    with raw_server(echo, ssl_context=server_context()) as server:
-        async with open_engine(kind, server.url, ssl=client_context()) as engine:
-            for _ in range(3):
-                assert (await engine.ask(body=body)).body == body
-            assert (await engine.ask("small")).json == "small"
-            assert server.connections == 1
+    async with engine_at(kind, echo, **over_tls()) as (server, engine):
+        for _ in range(3):
+            assert (await engine.ask(body=body)).body == body
+        assert (await engine.ask("small")).json == "small"
+        assert server.connections == 1
 
 
 @every_engine
@@ -216,13 +219,12 @@ async def test_ended_tls_connection_is_replaced(kind, notify):
         conn.send(json_reply(conn.receive().json))
         conn.close(notify=notify)
 
-    with raw_server(script, ssl_context=server_context()) as server:
-        async with open_engine(kind, server.url, ssl=client_context()) as engine:
-            for number in range(5):
-                assert (await engine.ask(number)).json == number
-                await all_closed(server)
-            assert [request.json for request in server.requests] == [*range(5)]
-            assert server.connections == 5
+    async with engine_at(kind, script, **over_tls()) as (server, engine):
+        for number in range(5):
+            assert (await engine.ask(number)).json == number
+            await all_closed(server)
+        assert [request.json for request in server.requests] == [*range(5)]
+        assert server.connections == 5
 
 
 @pytest.mark.fault("F22")
@@ -236,13 +238,12 @@ async def test_tls_body_without_length_ends_only_with_close_notify(notify):
         conn.send(head(200) + b'"abc"')
         conn.close(notify=notify)
 
-    with raw_server(script, ssl_context=server_context()) as server:
-        async with open_engine("direct", server.url, ssl=client_context()) as engine:
-            if notify:
-                assert (await engine.ask()).json == "abc"
-            else:
-                with pytest.raises(ConnectionClosed, match="within the body"):
-                    await engine.ask()
+    async with engine_at("direct", script, **over_tls()) as (_server, engine):
+        if notify:
+            assert (await engine.ask()).json == "abc"
+        else:
+            with pytest.raises(ConnectionClosed, match="within the body"):
+                await engine.ask()
 
 
 @every_engine
@@ -277,13 +278,12 @@ async def test_call_is_not_resent_if_a_tls_server_dies_after_it(kind, resets):
         if resets:
             conn.reset()
 
-    with raw_server(script, ssl_context=server_context()) as server:
-        async with open_engine(kind, server.url, ssl=client_context()) as engine:
-            with pytest.raises(ConnectionClosed) as caught:
-                await engine.ask("once")
-            assert caught.value.sent
-        assert [request.json for request in server.requests] == ["once"]
-        assert server.connections == 1
+    async with engine_at(kind, script, **over_tls()) as (server, engine):
+        with pytest.raises(ConnectionClosed) as caught:
+            await engine.ask("once")
+        assert caught.value.sent
+    assert [request.json for request in server.requests] == ["once"]
+    assert server.connections == 1
 
 
 class LateResponse(RecordedResponse):
@@ -314,12 +314,11 @@ async def test_tls_body_is_complete_although_the_server_closes(size, framed, not
         sent.set()
 
     sent = threading.Event()
-    with raw_server(script, ssl_context=server_context()) as server:
-        async with open_engine("direct", server.url, ssl=client_context()) as engine:
-            response = LateResponse(sent)
-            if framed or notify:
-                assert (await engine.ask(response=response)).body == body
-            else:
-                with pytest.raises(ConnectionClosed, match="within the body"):
-                    await engine.ask(response=response)
-                assert response.body == body
+    async with engine_at("direct", script, **over_tls()) as (_server, engine):
+        response = LateResponse(sent)
+        if framed or notify:
+            assert (await engine.ask(response=response)).body == body
+        else:
+            with pytest.raises(ConnectionClosed, match="within the body"):
+                await engine.ask(response=response)
+            assert response.body == body

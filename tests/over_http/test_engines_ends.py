@@ -91,17 +91,16 @@ async def test_no_call_runs_twice_if_the_server_closes_after_each_response(kind)
         conn.send(json_reply(conn.receive().json))
 
     answered = []
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            for number in range(200):
-                try:
-                    assert (await engine.ask(number)).json == number
-                except ConnectionClosed as error:
-                    # It was written just before the end, and was acknowledged.
-                    assert error.sent  # noqa: PT017 - most of them raise nothing
-                else:
-                    answered.append(number)
-        assert runs_of(server) == dict.fromkeys(answered, 1)
+    async with engine_at(kind, script) as (server, engine):
+        for number in range(200):
+            try:
+                assert (await engine.ask(number)).json == number
+            except ConnectionClosed as error:
+                # It was written just before the end, and was acknowledged.
+                assert error.sent  # noqa: PT017 - most of them raise nothing
+            else:
+                answered.append(number)
+    assert runs_of(server) == dict.fromkeys(answered, 1)
     assert len(answered) > 100
 
 
@@ -277,23 +276,22 @@ async def test_closing_ends_running_exchanges_and_refuses_new_ones(kind):
             conn.send(json_reply("idle"))
         conn.wait_closed()
 
-    with raw_server(script) as server:
-        async with open_engine(kind, server.url) as engine:
-            slow = [asyncio.create_task(engine.ask(n)) for n in range(3)]
-            await until(server, lambda: len(server.requests) == 3)
-            await engine.ask("idle")
-            await engine.aclose()
-            for task in slow:
-                with pytest.raises(ConnectionClosed) as caught:
-                    await task
-                assert caught.value.sent
-            await all_closed(server)
-            response = RecordedResponse()
-            with pytest.raises(ConnectionClosed, match="closed by this side") as caught:
-                await engine.exchange(post("late"), response)
-            assert not caught.value.sent
-            await engine.aclose()
-        assert server.connections == 4
+    async with engine_at(kind, script) as (server, engine):
+        slow = [asyncio.create_task(engine.ask(n)) for n in range(3)]
+        await until(server, lambda: len(server.requests) == 3)
+        await engine.ask("idle")
+        await engine.aclose()
+        for task in slow:
+            with pytest.raises(ConnectionClosed) as caught:
+                await task
+            assert caught.value.sent
+        await all_closed(server)
+        response = RecordedResponse()
+        with pytest.raises(ConnectionClosed, match="closed by this side") as caught:
+            await engine.exchange(post("late"), response)
+        assert not caught.value.sent
+        await engine.aclose()
+    assert server.connections == 4
 
 
 @every_engine
@@ -311,14 +309,13 @@ async def test_abandoning_closes_every_connection(kind):
 
 @every_engine
 async def test_unused_engine_opens_no_connection(kind):
-    with raw_server(echo) as server:
-        async with open_engine(kind, server.url) as engine:
-            assert engine.bytes_sent == 0
-            assert engine.target == server.url
-            assert not engine.abort(RecordedResponse(), STOP)
-        with pytest.raises(ConnectionClosed):
-            await engine.exchange(get(), RecordedResponse())
-        assert server.connections == 0
+    async with engine_at(kind, echo) as (server, engine):
+        assert engine.bytes_sent == 0
+        assert engine.target == server.url
+        assert not engine.abort(RecordedResponse(), STOP)
+    with pytest.raises(ConnectionClosed):
+        await engine.exchange(get(), RecordedResponse())
+    assert server.connections == 0
 
 
 @every_engine

@@ -1,6 +1,5 @@
 """A blocking `httpx.Client` of the user in our blocking client."""
 
-import ssl
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import httpx2
 import pytest
+from certificates import client_context, server_context
 from ctrl_c import interrupting
-from http2_server import AUTHORITY
 from mcp_server import scripted_mcp
 from raw_server import reply
 
@@ -162,14 +161,12 @@ def test_closing_ends_calls_of_other_threads():
     ("error", "limit"), [(mcpwire.RequestTimeout, 0.1), (KeyboardInterrupt, BOUND_S)]
 )
 def test_timed_out_or_interrupted_call_ends_its_connection(tls, error, limit):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
-    trust = ssl.create_default_context()
-    AUTHORITY.configure_trust(trust)
     with (
         interrupting() as interrupt,
-        scripted_mcp("stateless", ssl_context=context if tls else None) as server,
-        httpx.Client(verify=trust) as http_client,
+        scripted_mcp(
+            "stateless", ssl_context=server_context() if tls else None
+        ) as server,
+        httpx.Client(verify=client_context()) as http_client,
         opened(server.url, http_client) as client,
         ThreadPoolExecutor(1) as pool,
     ):

@@ -9,7 +9,7 @@ import traceback
 
 import httpx
 import pytest
-from certificates import client_context, server_context
+from certificates import ca_file, client_context, server_context
 from engines import (
     RecordedResponse,
     answering,
@@ -18,7 +18,6 @@ from engines import (
     open_engine,
     request_to,
 )
-from http2_server import ca_file
 from raw_server import LAST_CHUNK, chunk, head, json_reply, raw_server, reply, sse_head
 
 from mcpwire.errors import (

@@ -8,9 +8,10 @@ from unittest.mock import Mock
 
 import httpx
 import pytest
+from certificates import ca_file
 from engines import RecordedResponse, is_answered, open_engine, request_to
 from h2.errors import ErrorCodes
-from http2_server import ca_file, http2_server
+from http2_server import http2_server
 
 from mcpwire import UrlRefused
 from mcpwire.errors import CallCancelled, ConnectionClosed, RemoteProtocolError

@@ -5,9 +5,10 @@ import ssl
 import sys
 import traceback
 
+import certificates
 import httpx
 import pytest
-import trustme
+from certificates import server_context
 from engines import answering, open_engine, request_to
 from http_proxy import http_proxy
 from raw_server import json_reply, raw_server
@@ -19,22 +20,14 @@ from mcpwire.transports.http.engine import choose_engine, proxy_url
 HUSH = "hush-hush"
 URL = "https://host.example/mcp"
 PROXY = "http://proxy.example:3128"
-AUTHORITY = trustme.CA()
 
 
 serve = answering(json_reply({"ok": True}))
 
 
-def secure():
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
-    return context
-
-
 @pytest.fixture
 def ca_file(tmp_path):
-    AUTHORITY.cert_pem.write_to_path(tmp_path / "ca.pem")
-    return tmp_path / "ca.pem"
+    return certificates.ca_file(tmp_path)
 
 
 # Whether a proxy is used...
@@ -118,7 +111,7 @@ def test_proxy_variables_and_no_proxy_are_applied(monkeypatch, environment, url,
 @contextlib.asynccontextmanager
 async def through_proxy(*, secure_server=False, user=None, password="", **options):
     """Yield a server, its proxy, and an engine that uses the proxy."""
-    context = secure() if secure_server else None
+    context = server_context() if secure_server else None
     with raw_server(serve, ssl_context=context) as server, http_proxy(user) as proxy:
         url = proxy.url.replace("//", f"//me:{password}@") if password else proxy.url
         async with open_engine("httpx", server.url, proxy=url, **options) as it:
@@ -155,8 +148,8 @@ async def test_https_requests_use_a_connect_tunnel(ca_file):
 @pytest.mark.pain("P28")
 async def test_proxy_may_use_tls(ca_file):
     with (
-        raw_server(serve, ssl_context=secure()) as server,
-        http_proxy(ssl_context=secure()) as proxy,
+        raw_server(serve, ssl_context=server_context()) as server,
+        http_proxy(ssl_context=server_context()) as proxy,
     ):
         options = {"proxy": proxy.url, "ca_file": ca_file}
         async with open_engine("httpx", server.url, **options) as it:
@@ -241,7 +234,7 @@ async def test_socks_proxy_without_its_package_is_a_connect_error(monkeypatch):
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_token_is_sent_through_the_proxy_of_a_users_client(scheme, ca_file):
-    context = secure() if scheme == "https" else None
+    context = server_context() if scheme == "https" else None
     with raw_server(serve, ssl_context=context) as server, http_proxy() as proxy:
         options = {"proxy": proxy.url, "verify": ssl.create_default_context()}
         options["verify"].load_verify_locations(ca_file)

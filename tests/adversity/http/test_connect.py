@@ -94,11 +94,16 @@ async def test_probe_failure_in_auto_mode_suggests_session_mode(case, mode):
     assert ('mode="session"' in str(error)) == (mode == "auto")
 
 
+@pytest.mark.system("O81")
+@pytest.mark.fault("F19")
 @pytest.mark.pain("P26")
-async def test_refused_connection_error_does_not_mention_the_mode():
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+async def test_refused_connection_error_names_its_reason_and_no_mode(engine):
     with scripted_mcp() as server:
-        url = server.url
-    assert "mode=" not in str(await refused(url))
+        target = mcpwire.Http(server.url, engine=engine)
+    error = await refused(target)
+    assert error.reason == "refused"
+    assert "mode=" not in str(error)
 
 
 @pytest.mark.pain("P26")

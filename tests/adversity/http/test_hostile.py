@@ -19,7 +19,7 @@ from mcp_server import scripted_mcp
 from raw_server import LAST_CHUNK, chunk, head, reply, sse_event, sse_head
 
 import mcpwire
-from mcpwire import MCPError, MessageTooLarge, RemoteProtocolError
+from mcpwire import HTTPError, MCPError, MessageTooLarge, RemoteProtocolError
 
 LIMIT = 100_000
 FLOOD_S = 150.0
@@ -69,6 +69,12 @@ def endless(begin, piece):
 
 KIB = b"x" * 16_000
 FLOODS = {
+    "an error": (head(500, transfer_encoding="chunked"), chunk(KIB), HTTPError),
+    "a page": (
+        head(200, content_type="text/html", transfer_encoding="chunked"),
+        chunk(KIB),
+        RemoteProtocolError,
+    ),
     "json": (
         head(200, content_type="application/json", transfer_encoding="chunked"),
         chunk(KIB),
@@ -104,12 +110,20 @@ FLOODS = {
 }
 
 
-@pytest.mark.parametrize("case", FLOODS)
+@pytest.mark.parametrize(
+    ("case", "engine"),
+    [
+        *((case, "direct") for case in FLOODS),
+        ("an error", "httpx"),
+        ("a page", "httpx"),
+    ],
+)
 @pytest.mark.attack("S15")
-async def test_endless_response_is_cut_at_the_limit(case):
+async def test_endless_response_is_cut_at_the_limit(case, engine):
     begin, piece, expected = FLOODS[case]
     handler = endless(begin, piece)
-    async with client_of(limits=LIMITS, recovery=ONCE) as (server, client):
+    options = {"limits": LIMITS, "recovery": ONCE}
+    async with client_of(engine=engine, **options) as (server, client):
         server.on["tools/call"] = handler
         error = await outcome(client.call_tool("echo"))
         assert isinstance(error, expected), error

@@ -115,23 +115,15 @@ async def test_method_name_and_arguments_are_mirrored_in_headers(arguments, expe
 
 
 @pytest.mark.rule("HDR-29")
-@pytest.mark.parametrize(
-    "always_refuses", [False, True], ids=["once", "again and again"]
-)
-async def test_header_mismatch_lists_the_tools_again_once(always_refuses):
+async def test_header_mismatch_lists_the_tools_again_once():
     def refuse(request, conn):
-        is_right = not always_refuses and "mcp-param-region" in request.headers
+        is_right = "mcp-param-region" in request.headers
         return not is_right and refusing(-32020)(request, conn)
 
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = refuse
         async with mcpwire.Client(server.url) as client:
-            calling = client.call_tool("mirrored", {"region": "eu"})
-            if always_refuses:
-                with pytest.raises(mcpwire.HeaderMismatch):
-                    await calling
-            else:
-                await calling
+            await client.call_tool("mirrored", {"region": "eu"})
         assert len(posts(server, "tools/list")) == 1
         assert len(posts(server, "tools/call")) == 2
 

@@ -34,8 +34,7 @@ async def use_everything(server, target):
 @pytest.fixture
 def files(tmp_path):
     """Return the options of our authority and our certificate, by name."""
-    authority, own = tmp_path / "ca.pem", tmp_path / "own.pem"
-    certificates.AUTHORITY.cert_pem.write_to_path(authority)
+    authority, own = certificates.ca_file(tmp_path), tmp_path / "own.pem"
     leaf = certificates.AUTHORITY.issue_cert("me.example.org")
     leaf.private_key_and_cert_chain_pem.write_to_path(own)
     context = ssl.create_default_context(cafile=authority)
