@@ -14,13 +14,7 @@ from mcpwire.transports import CallHandle
 from mcpwire.transports import channel_adapter as module
 from mcpwire.transports.channel_adapter import ChannelAdapter
 
-BOUND_S = 30.0
-
-
-@pytest.fixture(autouse=True)
-async def bounded():
-    async with asyncio.timeout(BOUND_S):
-        yield
+pytestmark = pytest.mark.usefixtures("bounded")
 
 
 class Own:

@@ -10,25 +10,9 @@ import mcpwire
 from mcpwire.limits import Limits, Recovery
 from mcpwire.transports import Messages
 
-BOUND_S = 30.0
+pytestmark = pytest.mark.usefixtures("bounded")
+
 PAGE = Path(__file__).parents[2] / "docs" / "transports.md"
-
-
-@pytest.fixture(autouse=True)
-async def bounded():
-    async with asyncio.timeout(BOUND_S):
-        yield
-
-
-@pytest.fixture
-def server():
-    server = mcpwire.Server("messages", "1.0")
-
-    @server.tool
-    async def echo(message: str) -> str:
-        return message
-
-    return server
 
 
 class Peer:
@@ -310,7 +294,7 @@ async def test_incomplete_or_conflicting_options_are_refused(options, why):
         Messages(**options)
 
 
-async def test_given_functions_are_one_connection_only(server):
+async def test_given_functions_are_one_connection_only():
     peer = Peer()
     target = peer.target()
     client = await connected(peer, target)

@@ -9,33 +9,9 @@ import mcpwire
 from mcpwire.limits import Recovery
 from mcpwire.transports import Reverse
 
-pytestmark = pytest.mark.system("O95")
+pytestmark = [pytest.mark.system("O95"), pytest.mark.usefixtures("bounded")]
 
-BOUND_S = 30.0
 ONCE = Recovery(restart=False)
-
-
-@pytest.fixture(autouse=True)
-async def bounded(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # socket paths must be short
-    async with asyncio.timeout(BOUND_S):
-        yield
-
-
-@pytest.fixture
-def server():
-    server = mcpwire.Server("reverse", "1.0")
-
-    @server.tool
-    async def echo(message: str) -> str:
-        return message
-
-    @server.tool
-    async def hang() -> str:
-        await asyncio.Event().wait()
-        return "never"
-
-    return server
 
 
 class Ends:

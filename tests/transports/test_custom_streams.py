@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import os
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,28 +10,7 @@ import mcpwire
 from mcpwire.limits import Limits, Recovery
 from mcpwire.transports import Stream
 
-BOUND_S = 30.0
-
-
-@pytest.fixture
-def server():
-    server = mcpwire.Server("streams", "1.0")
-
-    @server.tool
-    async def echo(message: str) -> str:
-        return message
-
-    @server.tool
-    async def brief() -> str:
-        await asyncio.sleep(0)  # so that the response follows the end of the input
-        return "answered"
-
-    @server.tool
-    async def stubborn() -> str:
-        await asyncio.Event().wait()
-        return "never"
-
-    return server
+pytestmark = pytest.mark.usefixtures("bounded")
 
 
 @pytest.fixture
@@ -43,28 +22,17 @@ async def listening(server):
         serving.append(asyncio.current_task())
         await server.serve_stream(reader, writer)
 
-    path = f"s{os.getpid()}"
-    async with asyncio.timeout(BOUND_S):
-        listener = await asyncio.start_unix_server(serve, path)
-        try:
-            yield path
-            await asyncio.gather(*serving)
-        finally:
-            listener.close()
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # socket paths must be short
-
-
-async def pair(path):
-    return await asyncio.open_unix_connection(path)
+    listener = await asyncio.start_unix_server(serve, "s")
+    try:
+        yield "s"
+        await asyncio.gather(*serving)
+    finally:
+        listener.close()
 
 
 @pytest.mark.rule("TR-CUST-02")
 async def test_streams_use_the_framing_of_stdio(listening):
-    reader, writer = await pair(listening)
+    reader, writer = await asyncio.open_unix_connection(listening)
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
     meta["io.modelcontextprotocol/clientCapabilities"] = {}
     meta["io.modelcontextprotocol/clientInfo"] = {"name": "by hand", "version": "1"}
@@ -82,7 +50,8 @@ async def test_streams_use_the_framing_of_stdio(listening):
 
 
 async def test_a_given_pair_is_one_connection_only(listening):
-    target = Stream(await pair(listening), name="given")
+    pair = await asyncio.open_unix_connection(listening)
+    target = Stream(pair, name="given")
     assert str(target) == "given"
     assert repr(target) == "<Stream 'given'>"
     async with mcpwire.Client(target) as client:
@@ -96,6 +65,15 @@ async def test_a_given_pair_is_one_connection_only(listening):
 async def test_an_invalid_open_argument_is_refused(given):
     with pytest.raises(ValueError, match="open must be an async function"):
         Stream(given)
+
+
+def causes(error):
+    """Return an error and its causes, which must not form a cycle."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None:
+        assert cause not in chain
+        chain.append(cause)
+    return chain
 
 
 async def test_a_failed_opening_raises_connect_error_with_reason():
@@ -114,11 +92,7 @@ async def test_a_failed_opening_raises_connect_error_with_reason():
 
     with pytest.raises(mcpwire.ConnectError, match=r"^no tunnel$") as no:
         await mcpwire.Client(Stream(has_a_cause)).connect()
-    chain = [no.value]
-    while (cause := chain[-1].__cause__) is not None:
-        assert cause not in chain
-        chain.append(cause)
-    assert str(chain[-1]) == "no road"
+    assert str(causes(no.value)[-1]) == "no road"
 
     gone = mcpwire.TransportError("the tunnel is gone", target="tunnel")
 
@@ -128,11 +102,7 @@ async def test_a_failed_opening_raises_connect_error_with_reason():
 
     with pytest.raises(mcpwire.ConnectError, match="the tunnel is gone") as no:
         await mcpwire.Client(Stream(is_gone)).connect()
-    chain = [no.value]
-    while (cause := chain[-1].__cause__) is not None:
-        assert cause not in chain
-        chain.append(cause)
-    assert chain[-1] is gone
+    assert causes(no.value)[-1] is gone
 
     async def gives_up():
         raise asyncio.CancelledError
@@ -187,7 +157,7 @@ async def test_a_peer_that_does_not_read_raises_and_closing_ends():
     gone = asyncio.Event()
     limits = Limits(unwritten=200_000, close_grace=0.05)
     async with await asyncio.start_unix_server(deaf, "deaf"):
-        channel = Stream.unix("deaf").open_channel(_IgnoringInbound(), limits)
+        channel = Stream.unix("deaf").open_channel(Mock(), limits)
         await accepted.wait()
 
         async def talk():
@@ -203,20 +173,8 @@ async def test_a_peer_that_does_not_read_raises_and_closing_ends():
         await channel.notify("x")
 
 
-class _IgnoringInbound:
-    def notification(self, *_): ...
-
-    def request(self, *_): ...
-
-    def cancelled(self, _): ...
-
-    def missed(self): ...
-
-    def lost(self, error): ...
-
-
 async def test_an_abandoned_channel_closes_its_stream(listening):
-    channel = Stream.unix(listening).open_channel(_IgnoringInbound(), Limits())
+    channel = Stream.unix(listening).open_channel(Mock(), Limits())
     with pytest.raises(mcpwire.RPCError):
         await channel.call("nothing", None, deadline=None)
     channel.abandon()
@@ -234,7 +192,7 @@ async def test_cancelled_serving_ends_handlers_and_stream(server):
     listener = await asyncio.start_unix_server(serve, "c")
     recovery = Recovery(restart=False)
     async with mcpwire.Client(Stream.unix("c"), recovery=recovery) as client:
-        call = asyncio.create_task(client.call_tool("stubborn"))
+        call = asyncio.create_task(client.call_tool("hang"))
         await client.call_tool("echo", {"message": "x"})
         tasks[0].cancel()
         with pytest.raises(mcpwire.ConnectionClosed, match="the peer closed it"):

@@ -336,13 +336,7 @@ async def test_releasing_a_call_resumes_its_paused_deadline():
     timeouts.stop()
 
 
-async def test_a_message_over_the_server_limit_ends_the_call():
-    server = mcpwire.Server("small", "1.0")
-
-    @server.tool
-    async def echo(message: str) -> str:
-        return message
-
+async def test_a_message_over_the_server_limit_ends_the_call(server):
     async with mcpwire.Client(server, limits=Limits(message=4_096)) as client:
         with pytest.raises(mcpwire.ConnectionClosed, match="the peer closed it"):
             await client.call_tool("echo", {"message": "x" * 8_192})

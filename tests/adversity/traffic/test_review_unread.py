@@ -2,17 +2,11 @@
 
 import os
 import tracemalloc
+from unittest.mock import Mock
 
 import pytest
 
 from mcpwire.transports.duplex import PipeDuplex
-
-
-class IgnoringInbound:
-    """An `Inbound` that ignores everything."""
-
-    def lost(self, error):
-        """The connection is gone."""
 
 
 @pytest.fixture
@@ -20,7 +14,7 @@ async def unread():
     """Yield a channel and the descriptor from which its output can be read."""
     never, hold = os.pipe()
     read, write = os.pipe()
-    channel = PipeDuplex(IgnoringInbound(), never, write)
+    channel = PipeDuplex(Mock(), never, write)
     yield channel, read
     await channel.aclose()
     os.close(hold)

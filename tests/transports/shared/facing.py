@@ -52,6 +52,12 @@ async def _at_once() -> None:
 # Memory and a channel written by a user...
 
 
+def _cut_memory(near: Any) -> None:
+    far = near._other_end
+    near._on_peer_closed()
+    far._on_peer_closed()
+
+
 class _MemoryTarget:
     """A target in memory that keeps its connections."""
 
@@ -64,9 +70,7 @@ class _MemoryTarget:
         return self.near
 
     def cut(self) -> None:
-        near, far = self.near, self.near._other_end
-        near._on_peer_closed()
-        far._on_peer_closed()
+        _cut_memory(self.near)
 
 
 @contextlib.asynccontextmanager
@@ -87,10 +91,7 @@ class Own:
         return self.channel
 
     def cut(self) -> None:
-        near = self.channel.near
-        far = near._other_end
-        near._on_peer_closed()
-        far._on_peer_closed()
+        _cut_memory(self.channel.near)
 
 
 class OwnChannel:
@@ -283,36 +284,46 @@ async def unix(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
 # Messages...
 
 
+class _Queues:
+    """A connection of two queues."""
+
+    def __init__(self) -> None:
+        self.there: asyncio.Queue[Any] = asyncio.Queue()
+        self.back: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def serve(self, server: Any, form: str = "bytes") -> None:
+        def close() -> None:
+            self.back.put_nowait(None)
+
+        await server.serve_messages(
+            self.back.put, self.there.get, close=close, form=form
+        )
+
+    def close(self) -> None:
+        self.there.put_nowait(None)
+
+    def cut(self) -> None:
+        self.there.put_nowait(None)
+        self.back.put_nowait(None)
+
+
 @contextlib.asynccontextmanager
 async def messages(
     server: Any, folder: Path, form: str
 ) -> AsyncIterator[ServedTransport]:
     serving: list[asyncio.Task[None]] = []
-    ends: list[asyncio.Queue[Any]] = []
+    opened: list[_Queues] = []
 
     async def open_pair() -> Messages:
-        there: asyncio.Queue[Any] = asyncio.Queue()
-        back: asyncio.Queue[Any] = asyncio.Queue()
-        ends[:] = [there, back]
-        serving.append(
-            asyncio.create_task(
-                server.serve_messages(
-                    back.put, there.get, close=lambda: back.put(None), form=form
-                )
-            )
-        )
-        return Messages(
-            there.put, back.get, close=lambda: there.put_nowait(None), form=form
-        )
-
-    def cut() -> None:
-        for end in ends:
-            end.put_nowait(None)
+        ends = _Queues()
+        opened.append(ends)
+        serving.append(asyncio.create_task(ends.serve(server, form)))
+        return Messages(ends.there.put, ends.back.get, close=ends.close, form=form)
 
     async def settle() -> None:
         await asyncio.gather(*serving)
 
-    yield ServedTransport(Messages(open=open_pair), cut, settle)
+    yield ServedTransport(Messages(open=open_pair), lambda: opened[-1].cut(), settle)
     await settle()
 
 
@@ -360,32 +371,19 @@ async def reverse(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
 @contextlib.asynccontextmanager
 async def reverse_messages(server: Any, folder: Path) -> AsyncIterator[ServedTransport]:
     target = Reverse(name="sends in")
-    ends: list[Any] = []
+    opened: list[_Queues] = []
 
     async def dial() -> None:
         while True:
-            there: asyncio.Queue[Any] = asyncio.Queue()
-            back: asyncio.Queue[Any] = asyncio.Queue()
-            ends[:] = [there, back]
+            ends = _Queues()
+            opened.append(ends)
             accepting = asyncio.create_task(
-                target.accept_messages(
-                    there.put,
-                    back.get,
-                    close=lambda: there.put_nowait(None),  # noqa: B023 - this turn's
-                )
+                target.accept_messages(ends.there.put, ends.back.get, close=ends.close)
             )
             try:
-                await server.serve_messages(
-                    back.put,
-                    there.get,
-                    close=lambda: back.put_nowait(None),  # noqa: B023 - as above
-                )
+                await ends.serve(server)
             finally:
                 await accepting
-
-    def cut() -> None:
-        for end in ends:
-            end.put_nowait(None)
 
     async with target:
         dialling = asyncio.create_task(dial())
@@ -395,7 +393,7 @@ async def reverse_messages(server: Any, folder: Path) -> AsyncIterator[ServedTra
             dialling.cancel()
             await asyncio.wait([dialling])
 
-        yield ServedTransport(target, cut, settle)
+        yield ServedTransport(target, lambda: opened[-1].cut(), settle)
         await settle()
 
 
