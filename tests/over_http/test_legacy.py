@@ -4,8 +4,9 @@ import json
 import threading
 
 import pytest
+from engines import eventually, until
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-from legacy_channels import BOUND_S, Recorder, failure, opened, tool_text, wait_until
+from legacy_channels import BOUND_S, Recorder, failure, legacy, opened, tool_text
 from legacy_server import legacy_server
 from ports import kept_port
 from raw_server import raw_server
@@ -36,13 +37,13 @@ def posts(server):
 
 @pytest.mark.system("L-U11")
 @pytest.mark.rule("SSE-01", "SSE-02", "SSE-03", "SSE-04")
-def test_responses_to_posts_arrive_on_the_stream(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
-        client.ready()
-        result = client.call("initialize", INITIALIZE)
+async def test_responses_to_posts_arrive_on_the_stream(engine):
+    async with legacy(engine) as (server, client):
+        await client.ready()
+        result = await client.call("initialize", INITIALIZE)
         assert result["serverInfo"]["name"] == "legacy"
-        client.notify("notifications/initialized")
-        assert tool_text(client.tool("hi")) == "hi"
+        await client.notify("notifications/initialized")
+        assert await tool_text(client.tool("hi")) == "hi"
         get, *sent = server.requests
         assert (get.verb, get.target) == ("GET", "/sse")
         assert get.headers["accept"] == "text/event-stream"
@@ -59,41 +60,41 @@ def test_responses_to_posts_arrive_on_the_stream(engine):
 
 @pytest.mark.pain("P26")
 @pytest.mark.rule("SSE-03")
-def test_headers_of_later_transports_are_not_sent(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
-        client.call("initialize", INITIALIZE)
-        assert tool_text(client.tool("hi")) == "hi"
+async def test_headers_of_later_transports_are_not_sent(engine):
+    async with legacy(engine) as (server, client):
+        await client.call("initialize", INITIALIZE)
+        assert await tool_text(client.tool("hi")) == "hi"
         for request in server.requests:
             assert not [name for name in request.headers if name.startswith("mcp-")]
 
 
-def test_call_can_be_made_before_ready(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
-        assert client.call("ping") == {}
+async def test_call_can_be_made_before_ready(engine):
+    async with legacy(engine) as (_server, client):
+        assert await client.call("ping") == {}
         assert "open, 0 calls" in repr(client.channel)
 
 
-def test_completed_messages_leave_no_state():
-    with legacy_server() as server, opened(server.url) as client:
+async def test_completed_messages_leave_no_state():
+    async with legacy() as (server, client):
         for number in range(30):
-            client.call("ping", headers={"X-Number": str(number)})
-        client.notify("notifications/initialized", headers={"X-Number": "x"})
-        server.wait_until(lambda: len(posts(server)) == 31)
+            await client.call("ping", headers={"X-Number": str(number)})
+        await client.notify("notifications/initialized", headers={"X-Number": "x"})
+        await until(server, lambda: len(posts(server)) == 31)
         channel = client.channel
-        wait_until(lambda: not channel._posts and not channel._requests)
+        await eventually(lambda: not channel._posts and not channel._requests)
         assert channel._call_fields == {}
 
 
-def test_large_messages_pass_in_both_directions(engine):
+async def test_large_messages_pass_in_both_directions(engine):
     text = "x" * 2**21
-    with legacy_server() as server, opened(server.url, engine) as client:
-        assert tool_text(client.tool(text)) == text
+    async with legacy(engine) as (_server, client):
+        assert await tool_text(client.tool(text)) == text
 
 
-def test_posts_of_sequential_calls_share_one_connection(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_posts_of_sequential_calls_share_one_connection(engine):
+    async with legacy(engine) as (server, client):
         for _ in range(50):
-            client.call("ping")
+            await client.call("ping")
         assert server.connections <= 3
         assert client.channel.bytes_sent == sum(len(r.body) + 1 for r in posts(server))
 
@@ -104,7 +105,7 @@ def test_posts_of_sequential_calls_share_one_connection(engine):
 @pytest.mark.rule("SSE-04")
 @pytest.mark.fault("F30")
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_events_are_read_for_any_split_and_line_ending(engine, size):
+async def test_events_are_read_for_any_split_and_line_ending(engine, size):
     def script(conn):
         request = conn.receive()
         if request.verb == "POST":
@@ -125,35 +126,33 @@ def test_events_are_read_for_any_split_and_line_ending(engine, size):
         conn.wait_closed(None)
 
     answers = threading.Event()
-    with raw_server(script) as server, opened(server.url, engine) as client:
-        assert client.call("ping") == {}
-        assert [r.target for r in posts(server)] == ["/m"]
+    with raw_server(script) as server:
+        async with opened(server.url, engine) as client:
+            assert await client.call("ping") == {}
+            assert [r.target for r in posts(server)] == ["/m"]
 
 
-def test_notifications_and_requests_of_the_server_are_handled(engine):
+async def test_notifications_and_requests_of_the_server_are_handled(engine):
     inbound = Recorder({"ping": {}})
-    with (
-        legacy_server() as server,
-        opened(server.url, engine, inbound=inbound) as client,
-    ):
-        client.call("initialize", INITIALIZE)
+    async with legacy(engine, inbound=inbound) as (server, client):
+        await client.call("initialize", INITIALIZE)
         server.push({"method": "notifications/tools/list_changed"})
         server.push({"method": "ping", "id": "a"})
-        client.call("ping")
+        await client.call("ping")
         assert inbound.notes == [("notifications/tools/list_changed", None)]
-        server.wait_until(lambda: server.answered)
+        await until(server, lambda: server.answered)
         assert server.answered["a"]["result"] == {}
 
 
 @pytest.mark.parametrize("ending", ["event", "line"])
-def test_event_over_the_limit_ends_the_connection(engine, ending):
+async def test_event_over_the_limit_ends_the_connection(engine, ending):
     limits = Limits(message=1_000, close_grace=0.5, terminate_grace=0.5)
     flood = b"data: " + b"x" * 1_100 + (b"\n\n" if ending == "event" else b"")
-    with legacy_server() as server, opened(server.url, engine, limits=limits) as client:
-        client.ready()
+    async with legacy(engine, limits=limits) as (server, client):
+        await client.ready()
         server.on["ping"] = lambda *_: server.send("s1", flood)
         call = client.begin("ping")
-        error = failure(call)
+        error = await failure(call)
         assert isinstance(error, ConnectionClosed)
         assert "1000 bytes (Limits.message)" in str(error)
         assert isinstance(client.channel.lost.__cause__, MessageTooLarge)
@@ -181,7 +180,7 @@ def test_event_over_the_limit_ends_the_connection(engine, ending):
         "javascript:alert(1)",
     ],
 )
-def test_endpoint_at_another_origin_is_refused_and_gets_no_request(engine, form):
+async def test_endpoint_at_another_origin_is_refused_and_gets_no_request(engine, form):
     with raw_server(lambda conn: conn.receive()) as other, legacy_server() as server:
         named = form.format(
             other=other.origin,
@@ -191,11 +190,12 @@ def test_endpoint_at_another_origin_is_refused_and_gets_no_request(engine, form)
             own_port=server.raw.port,
         )
         server.endpoint = lambda _: named
-        with opened(server.url, engine, headers={"Authorization": "s3cret"}) as client:
+        headers = {"Authorization": "s3cret"}
+        async with opened(server.url, engine, headers=headers) as client:
             with pytest.raises(RemoteProtocolError, match="endpoint") as caught:
-                client.ready()
+                await client.ready()
             assert "secret" not in str(caught.value)
-            assert isinstance(failure(client.begin("ping")), ConnectionClosed)
+            assert isinstance(await failure(client.begin("ping")), ConnectionClosed)
             assert isinstance(client.channel.lost, ConnectError)
         assert other.connections == 0
         assert posts(server) == []
@@ -239,7 +239,9 @@ REFUSALS = {
 
 @pytest.mark.fault("F29")
 @pytest.mark.parametrize("case", REFUSALS)
-def test_server_without_http_sse_is_a_connect_error_at_once(engine, case, monkeypatch):
+async def test_server_without_http_sse_is_a_connect_error_at_once(
+    engine, case, monkeypatch
+):
     monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT_S", 60.0)
     answer, text = REFUSALS[case]
 
@@ -249,24 +251,26 @@ def test_server_without_http_sse_is_a_connect_error_at_once(engine, case, monkey
         if case != "breaks off":
             conn.wait_closed(None)
 
-    with raw_server(script) as server, opened(server.url, engine) as client:
-        with pytest.raises(ConnectError) as caught:
-            client.ready()
-        assert text in str(caught.value)
-        assert "pw" not in str(caught.value)
-        assert isinstance(failure(client.begin("ping")), ConnectionClosed)
-        assert isinstance(client.channel.lost, ConnectError)
-        assert len(client.inbound.losses) == 1
+    with raw_server(script) as server:
+        async with opened(server.url, engine) as client:
+            with pytest.raises(ConnectError) as caught:
+                await client.ready()
+            assert text in str(caught.value)
+            assert "pw" not in str(caught.value)
+            assert isinstance(await failure(client.begin("ping")), ConnectionClosed)
+            assert isinstance(client.channel.lost, ConnectError)
+            assert len(client.inbound.losses) == 1
 
 
-def test_connect_error_has_the_http_error_as_its_cause(engine):
+async def test_connect_error_has_the_http_error_as_its_cause(engine):
     answer = reply(403, b"go away", content_type="text/plain")
-    with raw_server(answering(answer)) as server, opened(server.url, engine) as client:
-        with pytest.raises(ConnectError) as caught:
-            client.ready()
-        cause = caught.value.__cause__
-        assert isinstance(cause, HTTPError)
-        assert (cause.status, cause.body) == (403, b"go away")
+    with raw_server(answering(answer)) as server:
+        async with opened(server.url, engine) as client:
+            with pytest.raises(ConnectError) as caught:
+                await client.ready()
+            cause = caught.value.__cause__
+            assert isinstance(cause, HTTPError)
+            assert (cause.status, cause.body) == (403, b"go away")
 
 
 REDIRECTS = {
@@ -279,7 +283,7 @@ REDIRECTS = {
 @pytest.mark.attack("S02")
 @pytest.mark.parametrize("follows", [True, False])
 @pytest.mark.parametrize("case", REDIRECTS)
-def test_redirect_to_another_origin_is_not_followed(engine, case, follows):
+async def test_redirect_to_another_origin_is_not_followed(engine, case, follows):
     location, why = REDIRECTS[case]
     options = {"follow_redirects": follows, "headers": {"Authorization": "s3cret"}}
     with raw_server(lambda conn: conn.receive()) as other, legacy_server() as server:
@@ -287,22 +291,20 @@ def test_redirect_to_another_origin_is_not_followed(engine, case, follows):
         if location is not None:
             fields["location"] = location.format(other=other.origin)
         answer = reply(307, **fields)
-        with opened(server.url, engine, **options) as client:
+        async with opened(server.url, engine, **options) as client:
             server.on["ping"] = lambda _, conn: conn.send(answer) or True
-            error = failure(client.begin("ping"))
+            error = await failure(client.begin("ping"))
             assert isinstance(error, HTTPError)
             assert error.status == 307
             assert why in str(error)
-        with (
-            raw_server(answering(answer)) as first,
-            opened(first.url, engine, **options) as client,
-            pytest.raises(ConnectError, match=why),
-        ):
-            client.ready()
+        with raw_server(answering(answer)) as first:
+            async with opened(first.url, engine, **options) as client:
+                with pytest.raises(ConnectError, match=why):
+                    await client.ready()
         assert other.connections == 0
 
 
-def test_redirects_within_the_origin_are_followed_if_allowed(engine, monkeypatch):
+async def test_redirects_within_the_origin_are_followed_if_allowed(engine, monkeypatch):
     # The wait for the body of a redirect must not end the request that follows it.
     monkeypatch.setattr(legacy_sse.LegacyChannel, "_error_body_s", 0.0)
 
@@ -319,8 +321,8 @@ def test_redirects_within_the_origin_are_followed_if_allowed(engine, monkeypatch
     with legacy_server(endpoint="m?session={session}") as server:
         server.on["GET"] = move_stream
         server.on["tools/call"] = move_post
-        with opened(server.url, engine, follow_redirects=True) as client:
-            assert tool_text(client.tool("hi")) == "hi"
+        async with opened(server.url, engine, follow_redirects=True) as client:
+            assert await tool_text(client.tool("hi")) == "hi"
         assert [request.target for request in server.requests] == [
             "/sse",
             "/a/b",
@@ -330,83 +332,75 @@ def test_redirects_within_the_origin_are_followed_if_allowed(engine, monkeypatch
 
 
 @pytest.mark.parametrize("moved", ["GET", "ping"])
-def test_redirect_with_credentials_is_refused(engine, moved):
+async def test_redirect_with_credentials_is_refused(engine, moved):
     options = {"follow_redirects": True, "headers": {"Authorization": "s3cret"}}
     with legacy_server() as server:
         server.on[moved] = lambda request, conn: (
             request.target != "/elsewhere"
             and (conn.send(reply(307, location="/elsewhere")) or True)
         )
-        with opened(server.url, engine, **options) as client:
+        async with opened(server.url, engine, **options) as client:
             if moved == "GET":
                 with pytest.raises(UrlRefused, match="elsewhere"):
-                    client.ready()
+                    await client.ready()
             else:
-                error = failure(client.begin(moved))
+                error = await failure(client.begin(moved))
                 assert isinstance(error, UrlRefused)
         assert not any(request.target == "/elsewhere" for request in server.requests)
 
 
-def test_number_of_redirects_is_limited(engine):
+async def test_number_of_redirects_is_limited(engine):
     def script(conn):
         while conn.receive():
             conn.send(reply(307, location="/sse"))
 
-    with (
-        raw_server(script) as server,
-        opened(server.url, engine, follow_redirects=True) as client,
-    ):
-        with pytest.raises(RemoteProtocolError, match="redirects"):
-            client.ready()
-        assert len(server.requests) == 6
+    with raw_server(script) as server:
+        async with opened(server.url, engine, follow_redirects=True) as client:
+            with pytest.raises(RemoteProtocolError, match="redirects"):
+                await client.ready()
+            assert len(server.requests) == 6
 
 
 @pytest.mark.parametrize("answer", [b"", sse_head(), sse_head() + chunk(b": ping\n\n")])
-def test_missing_endpoint_event_is_a_connect_error_after_the_timeout(
+async def test_missing_endpoint_event_is_a_connect_error_after_the_timeout(
     engine, answer, monkeypatch
 ):
     monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT_S", 0.1)
-    with (
-        raw_server(answering(answer)) as server,
-        opened(server.url, engine, connect_timeout=0.5) as client,
-        pytest.raises(ConnectError, match=r"no endpoint event within 0\.1 s"),
-    ):
-        client.ready()
+    with raw_server(answering(answer)) as server:
+        async with opened(server.url, engine, connect_timeout=0.5) as client:
+            with pytest.raises(ConnectError, match=r"no endpoint event within 0\.1 s"):
+                await client.ready()
 
 
 @pytest.mark.fault("F19")
-def test_refused_connection_is_a_connect_error(engine):
-    with (
-        kept_port() as port,
-        opened(f"http://127.0.0.1:{port}/sse", engine) as client,
-        pytest.raises(ConnectError),
-    ):
-        client.ready()
+async def test_refused_connection_is_a_connect_error(engine):
+    with kept_port() as port:
+        async with opened(f"http://127.0.0.1:{port}/sse", engine) as client:
+            with pytest.raises(ConnectError):
+                await client.ready()
 
 
 @pytest.mark.fault("F21")
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200", sse_head()])
-def test_reset_before_the_endpoint_event_is_a_connect_error(engine, sent):
+async def test_reset_before_the_endpoint_event_is_a_connect_error(engine, sent):
     def script(conn):
         conn.receive()
         conn.send(sent)
         conn.reset()
 
-    with (
-        raw_server(script) as server,
-        opened(server.url, engine) as client,
-        pytest.raises(ConnectError),
-    ):
-        client.ready()
+    with raw_server(script) as server:
+        async with opened(server.url, engine) as client:
+            with pytest.raises(ConnectError):
+                await client.ready()
 
 
-def test_message_with_newlines_between_tokens_is_read(engine):
+async def test_message_with_newlines_between_tokens_is_read(engine):
     note = json.dumps(
         {"jsonrpc": "2.0", "method": "x", "params": {"a": [1, 2]}}, indent=1
     )
-    with legacy_server() as server, opened(server.url, engine) as client:
-        client.ready()
+    async with legacy(engine) as (server, client):
+        await client.ready()
         server.send("s1", sse_event(note))
-        client.call("ping")
+        await client.call("ping")
         assert client.inbound.notes == [("x", {"a": [1, 2]})]
-        wait_until(lambda: client.channel.stats.noise == 0)
+        await eventually(lambda: client.channel.stats.noise == 0)

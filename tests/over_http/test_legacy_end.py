@@ -2,20 +2,11 @@
 
 import asyncio
 import os
-import threading
-from concurrent.futures import Future
 
 import pytest
+from engines import eventually, until
 from http_bytes import reply
-from legacy_channels import (
-    BOUND_S,
-    QUICK,
-    Recorder,
-    failure,
-    opened,
-    tool_text,
-    wait_until,
-)
+from legacy_channels import BOUND_S, QUICK, Recorder, failure, legacy, opened, tool_text
 from legacy_server import legacy_server
 
 from mcpwire.errors import ConnectionClosed, TransportError
@@ -36,14 +27,14 @@ def calls_seen(server):
 
 @pytest.mark.fault("F21", "F22")
 @pytest.mark.parametrize("how", [{}, {"clean": False}, {"reset": True}])
-def test_end_of_the_stream_fails_every_call(engine, how):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_end_of_the_stream_fails_every_call(engine, how):
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = silent
         calls = [client.tool() for _ in range(5)]
-        server.wait_until(lambda: calls_seen(server) == 5)
+        await until(server, lambda: calls_seen(server) == 5)
         server.close_streams(**how)
         for call in calls:
-            error = failure(call)
+            error = await failure(call)
             assert isinstance(error, ConnectionClosed)
             assert error.sent
             assert "stream" in str(error)
@@ -51,34 +42,34 @@ def test_end_of_the_stream_fails_every_call(engine, how):
         assert [str(loss) for loss in client.inbound.losses] == [
             str(client.channel.lost)
         ]
-        late = failure(client.begin("ping"))
+        late = await failure(client.begin("ping"))
         assert isinstance(late, ConnectionClosed)
         assert not late.sent
         with pytest.raises(ConnectionClosed):
-            client.ready()
+            await client.ready()
 
 
-def test_call_not_posted_before_the_end_of_the_stream_is_unsent(engine, gate):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_call_not_posted_before_the_end_of_the_stream_is_unsent(engine, gate):
+    async with legacy(engine) as (server, client):
         server.on["notifications/initialized"] = lambda _, conn: conn.wait_for(gate)
         server.on["ping"] = silent
-        client.ready()
+        await client.ready()
         first = client.begin("ping")
-        server.wait_until(lambda: len(server.requests) == 2)
-        client.notify("notifications/initialized")
-        server.wait_until(lambda: len(server.requests) == 3)
+        await until(server, lambda: len(server.requests) == 2)
+        await client.notify("notifications/initialized")
+        await until(server, lambda: len(server.requests) == 3)
         unsent = client.tool()
-        wait_until(lambda: client.channel.requests_sent == 2)
+        await eventually(lambda: client.channel.requests_sent == 2)
         server.close_streams()
-        error = failure(unsent)
+        error = await failure(unsent)
         assert isinstance(error, ConnectionClosed)
         assert not error.sent
         assert "stream" in str(error)
-        assert failure(first).sent
+        assert (await failure(first)).sent
         assert calls_seen(server) == 0
 
 
-def test_messages_just_before_the_end_of_the_stream_are_delivered(engine):
+async def test_messages_just_before_the_end_of_the_stream_are_delivered(engine):
     text = "x" * 2**20
 
     def answer_and_end(request, conn):
@@ -90,98 +81,89 @@ def test_messages_just_before_the_end_of_the_stream_are_delivered(engine):
         server.close_streams()
         return True
 
-    with legacy_server() as server, opened(server.url, engine) as client:
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = answer_and_end
-        assert tool_text(client.tool()) == text
+        assert await tool_text(client.tool()) == text
         assert len(client.inbound.notes) == 3
 
 
-def test_closing_ends_calls_and_streams_and_is_idempotent(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_closing_ends_calls_and_streams_and_is_idempotent(engine):
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = silent
         call = client.tool()
-        server.wait_until(lambda: calls_seen(server) == 1)
-        client.close()
-        error = failure(call)
+        await until(server, lambda: calls_seen(server) == 1)
+        await client.aclose()
+        error = await failure(call)
         assert isinstance(error, ConnectionClosed)
         assert "by this side" in str(error)
-        server.wait_until(lambda: not server.streams)
-        client.close()
+        await until(server, lambda: not server.streams)
+        await client.aclose()
         assert client.inbound.losses == []
         with pytest.raises(ConnectionClosed, match="by this side"):
-            client.ready()
-        assert isinstance(failure(client.begin("ping")), ConnectionClosed)
+            await client.ready()
+        assert isinstance(await failure(client.begin("ping")), ConnectionClosed)
 
 
-def test_no_message_is_sent_after_closing(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
-        client.ready()
-        client.close()
+async def test_no_message_is_sent_after_closing(engine):
+    async with legacy(engine) as (server, client):
+        await client.ready()
+        await client.aclose()
         for headers in (None, {"X-Who": "me"}):
             with pytest.raises(ConnectionClosed) as caught:
-                client.notify("notifications/initialized", headers=headers)
+                await client.notify("notifications/initialized", headers=headers)
             assert not caught.value.sent
-            assert not failure(client.begin("ping", headers=headers)).sent
+            assert not (await failure(client.begin("ping", headers=headers))).sent
         assert len(server.requests) == 1
 
 
-def test_closing_does_not_wait_for_a_silent_server(engine, monkeypatch):
+async def test_closing_does_not_wait_for_a_silent_server(engine, monkeypatch):
     monkeypatch.setattr(legacy_sse, "CLOSE_TIMEOUT_S", 4 * BOUND_S)
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_closed(4 * BOUND_S) or True
-        with opened(server.url, engine) as client:
+        async with opened(server.url, engine) as client:
             call = client.begin("ping")
-            server.wait_until(lambda: server.requests)
-            client.close()
-            error = failure(call)
+            await until(server, lambda: server.requests)
+            await client.aclose()
+            error = await failure(call)
             assert isinstance(error, ConnectionClosed)
 
 
-def test_closing_ends_a_pending_ready(engine):
+async def test_closing_ends_a_pending_ready(engine):
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_closed(BOUND_S) or True
-        with opened(server.url, engine) as client:
-            outcome = Future()
-
-            def wait():
-                try:
-                    client.ready()
-                except ConnectionClosed as error:
-                    outcome.set_exception(error)
-
-            waiting = threading.Thread(target=wait)
-            waiting.start()
-            server.wait_until(lambda: server.requests)
-            client.close()
-            assert isinstance(outcome.exception(BOUND_S), ConnectionClosed)
-            waiting.join(BOUND_S)
+        async with opened(server.url, engine) as client:
+            waiting = asyncio.create_task(client.ready())
+            await until(server, lambda: server.requests)
+            await client.aclose()
+            with pytest.raises(ConnectionClosed):
+                await waiting
 
 
-def test_give_up_fails_calls_and_reports_the_loss(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_give_up_fails_calls_and_reports_the_loss(engine):
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = silent
         call = client.tool()
-        server.wait_until(lambda: calls_seen(server) == 1)
+        await until(server, lambda: calls_seen(server) == 1)
         client.give_up(TransportError("it is deaf"))
-        assert "it is deaf" in str(failure(call))
+        assert "it is deaf" in str(await failure(call))
         assert len(client.inbound.losses) == 1
-        client.close()
-        server.wait_until(lambda: not server.streams)
+        await client.aclose()
+        await until(server, lambda: not server.streams)
 
 
-def test_abandon_closes_the_stream_at_once(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
-        client.ready()
-        assert client.call("ping") == {}
+async def test_abandon_closes_the_stream_at_once(engine):
+    async with legacy(engine) as (server, client):
+        await client.ready()
+        assert await client.call("ping") == {}
         client.abandon()
-        server.wait_until(lambda: not server.streams)
+        await until(server, lambda: not server.streams)
 
 
 @pytest.mark.fault("F43")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_forked_process_refuses_use_and_closes_its_sockets(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
-        assert client.call("ping") == {}
+async def test_forked_process_refuses_use_and_closes_its_sockets(engine):
+    async with legacy(engine) as (server, client):
+        assert await client.call("ping") == {}
         here, there = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -189,14 +171,15 @@ def test_forked_process_refuses_use_and_closes_its_sockets(engine):
             os.close(there)
             os.read(here, 1)  # lives until the parent has finished
             os._exit(code)
-        assert client.call("ping") == {}
+        assert await client.call("ping") == {}
         assert server.streams
-        client.close()
+        await client.aclose()
         # A copy of the socket in the child would keep the stream open.
-        server.wait_until(lambda: not server.streams)
+        await until(server, lambda: not server.streams)
         os.close(there)
         os.close(here)
-        assert os.waitpid(pid, 0)[1] == 0
+        _, status = await asyncio.to_thread(os.waitpid, pid, 0)
+        assert status == 0
 
 
 def test_abandon_after_the_loop_ended_closes_the_stream():

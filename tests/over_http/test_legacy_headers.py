@@ -1,8 +1,8 @@
 """HTTP+SSE: the headers of requests, per target and per message."""
 
 import pytest
-from legacy_channels import failure, opened, tool_text
-from legacy_server import legacy_server
+from engines import until
+from legacy_channels import failure, legacy, tool_text
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import Limits
@@ -15,36 +15,31 @@ def posts(server):
 
 
 @pytest.mark.pain("P27")
-def test_header_function_is_called_for_every_request(engine):
+async def test_header_function_is_called_for_every_request(engine):
     names = iter("abcdef")
 
     async def async_headers():
         return {"X-Name": next(names)}
 
     for headers in (lambda: {"X-Name": next(names)}, async_headers):
-        with (
-            legacy_server() as server,
-            opened(server.url, engine, headers=headers) as client,
-        ):
-            client.call("ping")
-            client.notify("notifications/initialized")
-            server.wait_until(lambda: len(server.requests) == 3)
+        async with legacy(engine, headers=headers) as (server, client):
+            await client.call("ping")
+            await client.notify("notifications/initialized")
+            await until(server, lambda: len(server.requests) == 3)
             names_sent = [request.headers["x-name"] for request in server.requests]
         assert names_sent in (["a", "b", "c"], ["d", "e", "f"])
 
 
 @pytest.mark.pain("P27")
-def test_message_headers_override_the_target_headers(engine):
-    with (
-        legacy_server() as server,
-        opened(server.url, engine, headers={"X-Who": "all", "X-Also": "1"}) as client,
-    ):
-        assert tool_text(client.tool("a", headers={"X-Who": "a"})) == "a"
-        assert client.call("ping", headers={"X-Who": "b"}) == {}
-        assert client.call("ping") == {}
-        client.notify("notifications/initialized", headers={"X-Who": "c"})
-        client.notify("notifications/initialized")
-        server.wait_until(lambda: len(posts(server)) == 5)
+async def test_message_headers_override_the_target_headers(engine):
+    headers = {"X-Who": "all", "X-Also": "1"}
+    async with legacy(engine, headers=headers) as (server, client):
+        assert await tool_text(client.tool("a", headers={"X-Who": "a"})) == "a"
+        assert await client.call("ping", headers={"X-Who": "b"}) == {}
+        assert await client.call("ping") == {}
+        await client.notify("notifications/initialized", headers={"X-Who": "c"})
+        await client.notify("notifications/initialized")
+        await until(server, lambda: len(posts(server)) == 5)
         values = [request.headers["x-who"] for request in server.requests]
         assert values == ["all", "a", "b", "all", "c", "all"]
         assert {request.headers["x-also"] for request in server.requests} == {"1"}
@@ -52,46 +47,48 @@ def test_message_headers_override_the_target_headers(engine):
 
 
 @pytest.mark.parametrize("name", ["X\nY", "X Y", ""])
-def test_invalid_message_header_is_refused_and_not_sent(engine, name):
-    with legacy_server() as server, opened(server.url, engine) as client:
-        client.ready()
+async def test_invalid_message_header_is_refused_and_not_sent(engine, name):
+    async with legacy(engine) as (server, client):
+        await client.ready()
         with pytest.raises(LocalProtocolError):
-            client.call("ping", headers={name: "x"})
+            await client.call("ping", headers={name: "x"})
         with pytest.raises(LocalProtocolError):
-            client.notify("notifications/initialized", headers={name: "x"})
-        assert client.call("ping") == {}
+            await client.notify("notifications/initialized", headers={name: "x"})
+        assert await client.call("ping") == {}
         assert len(posts(server)) == 1
 
 
 @pytest.mark.pain("P27")
-def test_headers_of_concurrent_calls_do_not_mix(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_headers_of_concurrent_calls_do_not_mix(engine):
+    async with legacy(engine) as (server, client):
         calls = [client.tool(str(n), headers={"X-Who": str(n)}) for n in range(40)]
-        assert [tool_text(call) for call in calls] == [str(n) for n in range(40)]
+        assert [await tool_text(call) for call in calls] == [str(n) for n in range(40)]
         for request in posts(server):
             text = request.json["params"]["arguments"]["text"]
             assert request.headers["x-who"] == text
 
 
 @pytest.mark.pain("P27")
-def test_headers_of_an_unsent_message_are_not_used_for_others(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
-        client.ready()
+async def test_headers_of_an_unsent_message_are_not_used_for_others(engine):
+    async with legacy(engine) as (server, client):
+        await client.ready()
         bad = {"name": "x", "arguments": {"x": object()}}
         with pytest.raises(LocalProtocolError):
-            client.call("tools/call", bad, headers={"X-Who": "me"})
+            await client.call("tools/call", bad, headers={"X-Who": "me"})
         with pytest.raises(LocalProtocolError):
-            client.notify("notifications/initialized", bad, headers={"X-Who": "me"})
-        assert client.call("ping") == {}
-        client.notify("notifications/initialized")
-        server.wait_until(lambda: len(posts(server)) == 2)
+            await client.notify(
+                "notifications/initialized", bad, headers={"X-Who": "me"}
+            )
+        assert await client.call("ping") == {}
+        await client.notify("notifications/initialized")
+        await until(server, lambda: len(posts(server)) == 2)
         assert not [
             request for request in server.requests if "x-who" in request.headers
         ]
 
 
 @pytest.mark.pain("P27")
-def test_error_of_the_header_function_fails_only_its_call(engine):
+async def test_error_of_the_header_function_fails_only_its_call(engine):
     class NoToken(Exception):
         pass
 
@@ -103,17 +100,14 @@ def test_error_of_the_header_function_fails_only_its_call(engine):
             raise token
         return token
 
-    with (
-        legacy_server() as server,
-        opened(server.url, engine, headers=headers) as client,
-    ):
-        client.ready()
-        assert isinstance(failure(client.begin("ping")), NoToken)
-        assert client.call("ping") == {}
+    async with legacy(engine, headers=headers) as (server, client):
+        await client.ready()
+        assert isinstance(await failure(client.begin("ping")), NoToken)
+        assert await client.call("ping") == {}
         assert len(posts(server)) == 1
 
 
-def test_message_without_headers_is_not_counted_as_unwritten(engine):
+async def test_message_without_headers_is_not_counted_as_unwritten(engine):
     failures = iter([None, *[ZeroDivisionError()] * 3])
 
     def headers():
@@ -123,25 +117,19 @@ def test_message_without_headers_is_not_counted_as_unwritten(engine):
         return {}
 
     limits = Limits(unwritten=10_000, close_grace=0.5, terminate_grace=0.5)
-    with (
-        legacy_server() as server,
-        opened(server.url, engine, limits=limits, headers=headers) as client,
-    ):
-        client.ready()
+    async with legacy(engine, limits=limits, headers=headers) as (_server, client):
+        await client.ready()
         for _ in range(3):
-            error = failure(client.tool("x" * 9_000))
+            error = await failure(client.tool("x" * 9_000))
             assert isinstance(error, ZeroDivisionError), error
-        assert len(tool_text(client.tool("x" * 9_000))) == 9_000
+        assert len(await tool_text(client.tool("x" * 9_000))) == 9_000
 
 
-def test_first_error_of_the_header_function_is_raised_by_ready(engine):
+async def test_first_error_of_the_header_function_is_raised_by_ready(engine):
     def headers():
         raise ZeroDivisionError
 
-    with (
-        legacy_server() as server,
-        opened(server.url, engine, headers=headers) as client,
-    ):
+    async with legacy(engine, headers=headers) as (server, client):
         with pytest.raises(ZeroDivisionError):
-            client.ready()
+            await client.ready()
         assert server.requests == []

@@ -3,8 +3,9 @@
 import logging
 
 import pytest
+from engines import eventually, until
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-from legacy_channels import BOUND_S, failure, opened, tool_text, wait_until
+from legacy_channels import BOUND_S, failure, legacy, opened, tool_text
 from legacy_server import legacy_server
 
 from mcpwire.errors import (
@@ -46,106 +47,110 @@ def holding(event, *, accepts=False):
 # Order...
 
 
-def test_messages_wait_until_initialized_is_accepted(engine, gate):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_messages_wait_until_initialized_is_accepted(engine, gate):
+    async with legacy(engine) as (server, client):
         server.on[INITIALIZED] = holding(gate)
-        client.ready()
-        client.notify(INITIALIZED)
+        await client.ready()
+        await client.notify(INITIALIZED)
         calls = [client.tool(str(number)) for number in range(3)]
-        server.wait_until(lambda: posts(server))
+        await until(server, lambda: posts(server))
         assert not any(call.done() for call in calls)
         assert posts(server) == [INITIALIZED]
         gate.set()
-        assert [tool_text(call) for call in calls] == ["0", "1", "2"]
+        assert [await tool_text(call) for call in calls] == ["0", "1", "2"]
 
 
 @pytest.mark.pain("P29")
-def test_wait_for_initialized_to_be_accepted_is_bounded(engine, gate, monkeypatch):
+async def test_wait_for_initialized_to_be_accepted_is_bounded(
+    engine, gate, monkeypatch
+):
     monkeypatch.setattr(legacy_sse, "ORDER_TIMEOUT_S", 0.05)
-    with legacy_server() as server, opened(server.url, engine) as client:
+    async with legacy(engine) as (server, client):
         server.on[INITIALIZED] = holding(gate)
-        client.notify(INITIALIZED)
-        assert tool_text(client.tool("a")) == "a"
-        assert tool_text(client.tool("b")) == "b"
+        await client.notify(INITIALIZED)
+        assert await tool_text(client.tool("a")) == "a"
+        assert await tool_text(client.tool("b")) == "b"
 
 
 @pytest.mark.pain("P29")
-def test_stuck_notification_does_not_delay_other_messages(engine, gate):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_stuck_notification_does_not_delay_other_messages(engine, gate):
+    async with legacy(engine) as (server, client):
         server.on["notifications/roots/list_changed"] = holding(gate)
-        client.ready()
-        client.notify("notifications/roots/list_changed")
-        client.notify("notifications/roots/list_changed")
-        client.notify(INITIALIZED)
-        assert tool_text(client.tool("a")) == "a"
+        await client.ready()
+        await client.notify("notifications/roots/list_changed")
+        await client.notify("notifications/roots/list_changed")
+        await client.notify(INITIALIZED)
+        assert await tool_text(client.tool("a")) == "a"
 
 
 @pytest.mark.pain("P29")
-def test_calls_run_concurrently_before_their_posts_are_accepted(engine, gate):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_calls_run_concurrently_before_their_posts_are_accepted(engine, gate):
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = holding(gate, accepts=True)
         calls = [client.tool(str(number)) for number in range(20)]
-        server.wait_until(lambda: len(posts(server)) == 20)
-        assert client.call("ping") == {}
+        await until(server, lambda: len(posts(server)) == 20)
+        assert await client.call("ping") == {}
         gate.set()
-        assert [tool_text(call) for call in calls] == [str(n) for n in range(20)]
+        assert [await tool_text(call) for call in calls] == [str(n) for n in range(20)]
 
 
-def test_requests_over_the_concurrency_limit_wait(engine, gate, monkeypatch):
+async def test_requests_over_the_concurrency_limit_wait(engine, gate, monkeypatch):
     monkeypatch.setattr(legacy_sse, "MAX_CONCURRENT_REQUESTS", 4)
-    with legacy_server() as server, opened(server.url, engine) as client:
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = holding(gate, accepts=True)
         calls = [client.tool(str(number)) for number in range(12)]
-        server.wait_until(lambda: len(posts(server)) == 4)
-        client.notify("notifications/roots/list_changed")  # does not wait for a request
-        server.wait_until(lambda: len(posts(server)) == 5)
+        await until(server, lambda: len(posts(server)) == 4)
+        await client.notify(
+            "notifications/roots/list_changed"
+        )  # does not wait for a request
+        await until(server, lambda: len(posts(server)) == 5)
         gate.set()
-        assert [tool_text(call) for call in calls] == [str(n) for n in range(12)]
+        assert [await tool_text(call) for call in calls] == [str(n) for n in range(12)]
 
 
-def test_cancellation_is_sent_after_its_request(engine, gate):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_cancellation_is_sent_after_its_request(engine, gate):
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = holding(gate)
         handle = CallHandle()
         call = client.tool("x", handle=handle)
-        server.wait_until(lambda: posts(server))
+        await until(server, lambda: posts(server))
         client.cancel(handle)
-        assert isinstance(failure(call), CallCancelled)
-        assert client.call("ping") == {}
+        assert isinstance(await failure(call), CallCancelled)
+        assert await client.call("ping") == {}
         assert posts(server) == ["tools/call", "ping"]
         gate.set()
-        server.wait_until(lambda: len(posts(server)) == 3)
+        await until(server, lambda: len(posts(server)) == 3)
         assert posts(server)[-1] == CANCELLED
 
 
-def test_cancellation_has_the_headers_of_its_call(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
+async def test_cancellation_has_the_headers_of_its_call(engine):
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = lambda _, conn: conn.send(reply(202)) or True
-        client.ready()
+        await client.ready()
         with pytest.raises(RequestTimeout):
-            client.call(
+            await client.call(
                 "tools/call",
                 {"name": "x", "arguments": {}},
                 seconds=0.5,
                 headers={"X-Who": "me"},
             )
-        server.wait_until(lambda: CANCELLED in posts(server))
+        await until(server, lambda: CANCELLED in posts(server))
         cancelled = server.requests[-1]
         assert cancelled.json["params"] == {"requestId": 1, "reason": "timeout"}
         assert cancelled.headers["x-who"] == "me"
 
 
-def test_call_cancelled_before_sending_is_not_sent(engine, gate):
+async def test_call_cancelled_before_sending_is_not_sent(engine, gate):
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_for(gate, BOUND_S)
-        with opened(server.url, engine) as client:
+        async with opened(server.url, engine) as client:
             handle = CallHandle()
             call = client.tool("x", handle=handle)
-            wait_until(lambda: handle.request_id)
+            await eventually(lambda: handle.request_id)
             client.cancel(handle)
-            assert isinstance(failure(call), CallCancelled)
+            assert isinstance(await failure(call), CallCancelled)
             gate.set()
-            assert client.call("ping") == {}
+            assert await client.call("ping") == {}
             assert posts(server) == ["ping"]
 
 
@@ -184,91 +189,93 @@ FAILURES = {
 
 @pytest.mark.fault("F26")
 @pytest.mark.parametrize("case", FAILURES)
-def test_failed_post_ends_only_its_own_call(engine, case, gate):
+async def test_failed_post_ends_only_its_own_call(engine, case, gate):
     answer, expected, text, status = FAILURES[case]
-    with legacy_server() as server, opened(server.url, engine) as client:
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = holding(gate, accepts=True)
         other = client.tool("x")
-        server.wait_until(lambda: posts(server))
+        await until(server, lambda: posts(server))
         server.on["resources/list"] = answering(answer)
         failed = client.begin("resources/list")
         with pytest.raises(expected, match=text) as caught:
-            failed.result(BOUND_S)
+            await failed
         assert getattr(caught.value, "status", None) == status
         gate.set()
-        assert tool_text(other) == "x"
+        assert await tool_text(other) == "x"
         assert client.inbound.losses == []
 
 
 @pytest.mark.fault("F21")
 @pytest.mark.parametrize("way", ["FIN", "RST", "in the head"])
-def test_call_whose_post_got_no_response_may_have_run(engine, way):
+async def test_call_whose_post_got_no_response_may_have_run(engine, way):
     def vanish(_, conn):
         if way == "in the head":
             conn.send(b"HTTP/1.1 2")
         conn.reset() if way == "RST" else conn.close()
         raise ConnectionError
 
-    with legacy_server() as server, opened(server.url, engine) as client:
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = vanish
-        error = failure(client.tool("x"))
+        error = await failure(client.tool("x"))
         assert isinstance(error, ConnectionClosed)
         assert error.sent
         assert posts(server) == ["tools/call"]
-        assert client.call("ping") == {}
+        assert await client.call("ping") == {}
 
 
-def test_post_to_a_closed_port_is_a_connect_error(engine):
-    with legacy_server() as server, opened(server.url, engine) as client:
-        client.ready()
+async def test_post_to_a_closed_port_is_a_connect_error(engine):
+    async with legacy(engine) as (server, client):
+        await client.ready()
         server.raw.stop_accepting()
-        assert isinstance(failure(client.tool("x")), ConnectError)
+        assert isinstance(await failure(client.tool("x")), ConnectError)
         server.push({"method": "notifications/tools/list_changed"})
-        wait_until(lambda: client.begin("ping").exception(BOUND_S))
+        assert await failure(client.begin("ping"))
         assert client.inbound.losses == []
 
 
-def test_refused_notification_is_logged_and_the_channel_continues(engine, caplog):
+async def test_refused_notification_is_logged_and_the_channel_continues(engine, caplog):
     caplog.set_level(logging.DEBUG, "mcpwire")
-    with legacy_server() as server, opened(server.url, engine) as client:
+    async with legacy(engine) as (server, client):
         server.on[INITIALIZED] = answering(reply(500))
-        client.notify(INITIALIZED)
-        assert client.call("ping") == {}
-        wait_until(lambda: "initialized" in caplog.text)
+        await client.notify(INITIALIZED)
+        assert await client.call("ping") == {}
+        await eventually(lambda: "initialized" in caplog.text)
         assert "500" in caplog.text
 
 
-def test_error_status_of_a_post_after_its_response_is_ignored(engine, gate):
+async def test_error_status_of_a_post_after_its_response_is_ignored(engine, gate):
     def answer_first(request, conn):
         server.push({"id": request.json["id"], "result": {"content": []}})
         conn.wait_for(gate, BOUND_S)
         conn.send(reply(500))
         return True
 
-    with legacy_server() as server, opened(server.url, engine) as client:
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = answer_first
-        assert client.tool("x").result(BOUND_S) == {"content": []}
+        assert await client.tool("x") == {"content": []}
         gate.set()
-        assert client.call("ping") == {}
+        assert await client.call("ping") == {}
         assert client.channel.stats.unknown == 0
 
 
 @pytest.mark.parametrize("id", [None, "7"])
-def test_event_stream_in_a_post_response_is_ignored(engine, id):
+async def test_event_stream_in_a_post_response_is_ignored(engine, id):
     message = {"jsonrpc": "2.0", "method": "notifications/x"}
 
     def answer(request, conn):
         conn.send(sse_head() + chunk(sse_event(message, id=id)) + LAST_CHUNK)
         return True
 
-    with legacy_server() as server, opened(server.url, engine) as client:
+    async with legacy(engine) as (server, client):
         server.on["ping"] = answer
-        assert isinstance(failure(client.begin("ping", seconds=0.1)), RequestTimeout)
-        assert tool_text(client.tool("hi")) == "hi"
+        assert isinstance(
+            await failure(client.begin("ping", seconds=0.1)), RequestTimeout
+        )
+        assert await tool_text(client.tool("hi")) == "hi"
         assert not client.inbound.notes
 
 
-def test_unaccepted_notification_post_is_closed_after_the_timeout(
+async def test_unaccepted_notification_post_is_closed_after_the_timeout(
     engine, gate, monkeypatch
 ):
     monkeypatch.setattr(legacy_sse, "ACCEPT_TIMEOUT_S", 0.4)
@@ -278,25 +285,25 @@ def test_unaccepted_notification_post_is_closed_after_the_timeout(
         closed.append(conn.wait_closed(BOUND_S))
         raise ConnectionError
 
-    with legacy_server() as server, opened(server.url, engine) as client:
+    async with legacy(engine) as (server, client):
         server.on["tools/call"] = holding(gate, accepts=True)
         call = client.tool("x")
         server.on["notifications/roots/list_changed"] = hold
-        client.notify("notifications/roots/list_changed")
-        wait_until(lambda: closed == [True])
+        await client.notify("notifications/roots/list_changed")
+        await eventually(lambda: closed == [True])
         gate.set()
-        assert tool_text(call) == "x"
+        assert await tool_text(call) == "x"
 
 
-def test_unwritten_messages_are_bounded(gate):
+async def test_unwritten_messages_are_bounded(gate):
     limits = Limits(unwritten=10_000, close_grace=0.5, terminate_grace=0.5)
     with legacy_server() as server:
         server.on["GET"] = lambda _, conn: conn.wait_for(gate, BOUND_S)
-        with opened(server.url, limits=limits) as client:
+        async with opened(server.url, limits=limits) as client:
             call = client.tool("x" * 9_000)
             with pytest.raises(TransportError, match="unwritten"):
-                client.call(
+                await client.call(
                     "tools/call", {"name": "x", "arguments": {"a": "x" * 9_000}}
                 )
             gate.set()
-            assert len(tool_text(call)) == 9_000
+            assert len(await tool_text(call)) == 9_000

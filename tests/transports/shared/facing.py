@@ -323,7 +323,10 @@ async def messages(
     async def settle() -> None:
         await asyncio.gather(*serving)
 
-    yield ServedTransport(Messages(open=open_pair), lambda: opened[-1].cut(), settle)
+    def cut() -> None:
+        opened[-1].cut()
+
+    yield ServedTransport(Messages(open=open_pair), cut, settle)
     await settle()
 
 
@@ -393,7 +396,10 @@ async def reverse_messages(server: Any, folder: Path) -> AsyncIterator[ServedTra
             dialling.cancel()
             await asyncio.wait([dialling])
 
-        yield ServedTransport(target, lambda: opened[-1].cut(), settle)
+        def cut() -> None:
+            opened[-1].cut()
+
+        yield ServedTransport(target, cut, settle)
         await settle()
 
 
