@@ -1,10 +1,12 @@
-"""Guarantees of the direct asyncio engine only: its pool and its timers."""
+"""Guarantees of the direct engine only: pool, timers, resending, limits and closing."""
 
 import asyncio
 import contextlib
 import random
+import socket
 import ssl
 import threading
+import tracemalloc
 from collections import Counter
 
 import pytest
@@ -14,14 +16,19 @@ from engines import (
     echo,
     engine_at,
     eventually,
+    open_engine,
     over_tls,
     post,
     until,
 )
-from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
+from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
+from raw_server import raw_server
 
-from mcpwire.errors import TransportError
+from mcpwire.errors import ConnectionClosed, TransportError
+from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.transports.http import direct
+from mcpwire.transports.http.direct import DirectEngine
+from mcpwire.transports.http.target import Http
 
 pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 
@@ -250,3 +257,254 @@ async def test_each_call_gets_its_response_or_an_error_and_runs_once(seed, secur
     assert max(Counter(r.json[0] for r in server.requests).values()) == 1
     assert outcomes["answered"] > 20
     assert outcomes.total() == 120
+
+
+def engine_to(server, **options):
+    return open_engine("direct", server.url, **options)
+
+
+# Proofs that a request was not received...
+
+
+@pytest.fixture
+def race(monkeypatch):
+    """Make the server close between the check of an idle connection and the write."""
+    closing, closed = threading.Event(), threading.Event()
+
+    def poller(fd):
+        def poll(timeout):
+            found = real(timeout)
+            closing.set()
+            assert closed.wait(30)
+            return found
+
+        real = poller_of(fd)
+        return poll
+
+    poller_of = direct._make_poll
+    monkeypatch.setattr(direct, "_make_poll", poller)
+    return closing, closed
+
+
+def closes_in_the_race(race):
+    closing, closed = race
+
+    def script(conn):
+        if conn.number > 1:
+            return echo(conn)
+        conn.send(json_reply(conn.receive().json))
+        conn.wait_for(closing)
+        conn.close()
+        return closed.set()
+
+    return script
+
+
+@pytest.mark.fault("F23")
+@pytest.mark.parametrize("secure", [False, True])
+async def test_request_written_as_the_stream_ended_may_have_run(race, secure):
+    """No system call distinguishes it from a request that was read."""
+    script, options = closes_in_the_race(race), over_tls() if secure else {}
+    async with engine_at("direct", script, **options) as (server, engine):
+        assert (await engine.ask("first")).json == "first"
+        with pytest.raises(ConnectionClosed, match="before the response") as caught:
+            await engine.ask("second")
+        assert caught.value.sent
+        assert (await engine.ask("third")).json == "third"
+        assert [request.json for request in server.requests] == ["first", "third"]
+
+
+async def test_request_that_cannot_be_written_uses_another_connection():
+    async with engine_at("direct", echo) as (server, engine):
+        await engine.ask("first")
+        engine.idle[-1].socket.shutdown(socket.SHUT_WR)
+        engine.idle[-1].poll = lambda _: []
+        sent = engine.bytes_sent
+        assert (await engine.ask("second")).json == "second"
+        assert engine.bytes_sent - sent == len(server.requests[-1].raw)
+        assert server.connections == 2
+
+
+async def test_unsendable_request_is_retried_a_few_times_and_reported_unsent(
+    monkeypatch,
+):
+    def made(self, transport):
+        made_connections.append(self)
+        real(self, transport)
+        self.socket.shutdown(socket.SHUT_WR)
+
+    made_connections = []
+    real = direct.Connection.connection_made
+    monkeypatch.setattr(direct.Connection, "connection_made", made)
+    async with engine_at("direct", echo) as (server, engine):
+        with pytest.raises(ConnectionClosed) as caught:
+            await engine.ask("never")
+        assert not caught.value.sent
+        assert len(made_connections) == len(direct.ATTEMPTS)
+        assert not server.requests
+
+
+async def test_response_is_used_although_the_server_stopped_reading():
+    """The server responded before it had read all, and closed: our write fails."""
+
+    def script(conn):
+        conn.read_some()
+        conn.send(json_reply("too large", status=413))
+        conn.sock.close()
+
+    async with engine_at("direct", script) as (_server, engine):
+        for _ in range(5):
+            response = await engine.ask(body=b"x" * 9_000_000)
+            assert (response.status, response.json) == (413, "too large")
+
+
+@pytest.mark.parametrize("error", [TransportError("by the test"), KeyError("a bug")])
+async def test_error_of_a_reply_at_the_end_of_the_stream_is_raised(error):
+    def script(conn):
+        conn.receive()
+        conn.send(head(200) + b"abc")
+
+    class Refusing(RecordedResponse):
+        def end(self):
+            raise error
+
+    async with engine_at("direct", script) as (server, engine):
+        with pytest.raises(type(error), match=str(error.args[0])):
+            await engine.ask(response=Refusing())
+        await all_closed(server)
+
+
+def test_readable_descriptor_is_detected_without_select_poll(monkeypatch):
+    monkeypatch.delattr(direct.select, "poll")
+    own, peer = socket.socketpair()
+    with own, peer:
+        poll = direct._make_poll(own.fileno())
+        assert not poll(0)
+        peer.send(b"x")
+        assert poll(0)
+
+
+# Limits...
+
+
+@pytest.fixture
+def deaf_server():
+    def script(conn):
+        conn.wait_for(released)
+        conn.wait_closed()
+
+    released = threading.Event()
+    with raw_server(script) as server:
+        yield server
+        released.set()
+
+
+async def test_unwritten_requests_are_bounded_over_all_exchanges(deaf_server):
+    limits = Limits(unwritten=20_000_000)
+    async with engine_to(deaf_server, limits=limits) as engine:
+        body = b"x" * 16_000_000
+        slow = asyncio.create_task(engine.ask(body=body))
+        await eventually(lambda: engine.blocked)
+        with pytest.raises(TransportError, match=r"Limits.unwritten is 20000000"):
+            await engine.ask(body=body)
+        small = asyncio.create_task(engine.ask("small"))
+        await until(deaf_server, lambda: deaf_server.connections == 2)
+        for task in (slow, small):
+            task.cancel()
+        await asyncio.wait([slow, small])
+        await eventually(lambda: not engine.blocked)
+        # A single request may have any size.
+        alone = asyncio.create_task(engine.ask(body=b"x" * 24_000_000))
+        await eventually(lambda: engine.blocked)
+        alone.cancel()
+        await asyncio.wait([alone])
+
+
+async def test_requests_waiting_for_a_connection_count_as_unwritten(deaf_server):
+    async with engine_to(deaf_server, limits=Limits(unwritten=1000)) as engine:
+        first = asyncio.create_task(engine.ask(body=b"x" * 800))
+        await asyncio.sleep(0)  # a turn of the loop
+        with pytest.raises(TransportError, match=r"Limits\.unwritten"):
+            await engine.ask(body=b"x" * 800)
+        first.cancel()
+        await asyncio.wait([first])
+
+
+async def test_waiting_large_request_is_not_copied(deaf_server):
+    async with engine_to(deaf_server) as engine:
+        request = post(body=b"x" * 30_000_000)
+        tracemalloc.start()
+        try:
+            task = asyncio.create_task(
+                engine.engine.exchange(request, RecordedResponse(), None)
+            )
+            await eventually(lambda: engine.blocked)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 3_000_000
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_connection_is_reused_after_blocked_writing():
+    def script(conn):
+        conn.wait_for(released)
+        echo(conn)
+
+    released = threading.Event()
+    async with engine_at("direct", script) as (server, engine):
+        body = b'"' + b"x" * 8_000_000 + b'"'
+        task = asyncio.create_task(engine.ask(body=body))
+        await eventually(lambda: engine.blocked)
+        assert 0 < engine.bytes_sent < len(body)
+        released.set()
+        assert len((await task).body) == len(body)
+        assert (await engine.ask("next")).json == "next"
+        assert not engine.blocked
+        assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
+        assert server.connections == 1
+
+
+# The end...
+
+
+async def test_closing_ends_a_response_whose_rest_is_being_read():
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head() + chunk(sse_event("answer")))
+        conn.wait_closed()
+
+    async with engine_at("direct", script) as (server, engine):
+        await engine.ask(
+            response=RecordedResponse(until=lambda body: b"answer" in body)
+        )
+        await engine.aclose()
+        assert not engine.connections
+        await all_closed(server)
+
+
+async def test_abandoned_body_without_a_length_is_incomplete():
+    def script(conn):
+        conn.receive()
+        conn.send(b"HTTP/1.1 200 OK\r\n\r\n[1")
+        conn.wait_closed()
+
+    async with engine_at("direct", script) as (_server, engine):
+        response = RecordedResponse()
+        call = asyncio.create_task(engine.ask(response=response))
+        await eventually(lambda: response.body)
+        engine.abandon()
+        with pytest.raises(ConnectionClosed):
+            await call
+        assert not response.has_ended
+
+
+def test_engine_can_be_abandoned_while_its_loop_is_not_running():
+    with raw_server(echo) as server:
+        engine = DirectEngine(Http(server.url), DEFAULT_LIMITS)
+        with asyncio.Runner() as runner:
+            runner.run(engine.exchange(post("hi"), RecordedResponse(), None))
+            engine.abandon()
+            server.wait_until(lambda: not server.open)
+            assert not engine.idle

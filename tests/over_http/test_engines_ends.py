@@ -198,42 +198,9 @@ def endless(conn):
 
 
 @every_engine
-async def test_cancelling_within_a_body_closes_only_its_connection(kind):
-    async with engine_at(kind, endless) as (server, engine):
-        response = RecordedResponse()
-        task = asyncio.create_task(engine.ask("long", response=response))
-        await eventually(lambda: response.chunks)
-        assert (await engine.ask("other")).json == "other"
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await until(server, lambda: len(server.open) == 1)
-        assert (await engine.ask("again")).json == "again"
-        assert server.connections == 2
-
-
-@every_engine
-async def test_cancelling_before_the_response_closes_the_connection(kind):
-    def script(conn):
-        if conn.number == 1:
-            conn.receive()
-            conn.wait_closed()
-        else:
-            echo(conn)
-
-    async with engine_at(kind, script) as (server, engine):
-        task = asyncio.create_task(engine.ask("slow"))
-        await until(server, lambda: server.requests)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await all_closed(server)
-        assert (await engine.ask("next")).json == "next"
-
-
-@every_engine
 @pytest.mark.parametrize("where", ["long", "mute"])
-async def test_abort_ends_only_its_own_exchange(kind, where):
+@pytest.mark.parametrize("how", ["cancel", "abort"])
+async def test_ended_exchange_closes_only_its_connection(kind, where, how):
     def script(conn):
         if where == "long":
             endless(conn)
@@ -247,12 +214,18 @@ async def test_abort_ends_only_its_own_exchange(kind, where):
         response = RecordedResponse()
         task = asyncio.create_task(engine.ask(where, response=response))
         await until(server, lambda: server.requests)
+        await eventually(lambda: response.chunks or where == "mute")
         assert not engine.abort(RecordedResponse(), STOP)
         assert (await engine.ask("other")).json == "other"
-        assert engine.abort(response, STOP)
-        with pytest.raises(RequestTimeout) as caught:
-            await task
-        assert caught.value is STOP
+        if how == "cancel":
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            assert engine.abort(response, STOP)
+            with pytest.raises(RequestTimeout) as caught:
+                await task
+            assert caught.value is STOP
         assert not engine.abort(response, STOP)
         await until(server, lambda: len(server.open) == 1)
         assert (await engine.ask("again")).json == "again"
