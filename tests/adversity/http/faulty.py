@@ -12,6 +12,7 @@ from http_bytes import LAST_CHUNK, chunk, json_reply, sse_head
 from mcp_server import scripted_mcp
 
 import mcpwire
+from mcpwire import types
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -33,6 +34,10 @@ QUICK = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01)
 
 ERAS = ("session", "stateless")
 REPLIES = ("json", "sse")
+ENGINES = ("direct", "httpx")
+
+ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
+"""A result of sampling."""
 
 
 def answering(data: bytes, then: str | None = None) -> Any:

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 from faulty import (
+    ANSWER,
     BOUND_S,
     QUICK,
     answering,
@@ -23,9 +24,7 @@ from raw_server import chunk, reply, sse_event, sse_head
 from schedule import cancel_everywhere
 
 import mcpwire
-from mcpwire import ConnectionClosed, MCPError, types
-
-ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
+from mcpwire import ConnectionClosed, MCPError
 
 
 async def no_tasks_except(before):

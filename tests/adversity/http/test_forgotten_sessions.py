@@ -6,6 +6,7 @@ from asyncio import to_thread
 
 import pytest
 from faulty import (
+    ANSWER,
     BOUND_S,
     ONCE,
     QUICK,
@@ -20,13 +21,11 @@ from mcp_server import Session, scripted_mcp
 from raw_server import reply
 
 import mcpwire
-from mcpwire import ConnectionClosed, SessionExpired, types
+from mcpwire import ConnectionClosed, SessionExpired
 from mcpwire.client import connection
 from mcpwire.protocol.deadline import Deadline
 
 pytestmark = pytest.mark.fault("F27")
-
-ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 
 async def test_event_listener_continues_in_the_new_session():

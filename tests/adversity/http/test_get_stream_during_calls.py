@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from faulty import ERAS, answer_to, answering, client_of, connected, stream, until
+from faulty import (
+    ENGINES,
+    ERAS,
+    answer_to,
+    answering,
+    client_of,
+    connected,
+    stream,
+    until,
+)
 from http_bytes import LAST_CHUNK, chunk, sse_event, sse_head
 from mcp_server import scripted_mcp
 
 import mcpwire
 from mcpwire.types import CreateMessageResult, TextContent
-
-ENGINES = ("direct", "httpx")
 
 PAUSE_S = 3_000.0
 """Upper bound of the first pause of these streams, which is random."""

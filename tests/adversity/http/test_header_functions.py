@@ -4,16 +4,14 @@ import asyncio
 import time
 
 import pytest
-from faulty import BOUND_S, QUICK, client_of, connected, never, until
+from faulty import ANSWER, BOUND_S, QUICK, client_of, connected, never, until
 from mcp_server import scripted_mcp
 
 import mcpwire
-from mcpwire import LocalProtocolError, types
+from mcpwire import LocalProtocolError
 from mcpwire.protocol.deadline import Deadline
 
 pytestmark = pytest.mark.pain("P27")
-
-ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 
 class NoTokenError(Exception):

@@ -4,18 +4,16 @@ import logging
 import traceback
 
 import pytest
-from faulty import ONCE, answering, outcome, until
+from faulty import ANSWER, ENGINES, ONCE, answering, outcome, until
 from mcp_server import scripted_mcp
 from ports import kept_port
 from raw_server import reply
 
 import mcpwire
-from mcpwire import types
 
 pytestmark = pytest.mark.attack("S02")
 
 SECRET = "sentinel-3f9c1d"
-ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 
 def static(url, **options):
@@ -31,7 +29,6 @@ def in_query(url, **options):
 
 
 TARGETS = {"static": static, "function": by_function, "query": in_query}
-ENGINES = ("direct", "httpx")
 
 ANSWERS = {
     "json": None,

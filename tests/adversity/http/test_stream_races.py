@@ -6,6 +6,7 @@ import time
 
 import pytest
 from faulty import (
+    ANSWER,
     BOUND_S,
     HANG_S,
     QUICK,
@@ -18,21 +19,11 @@ from faulty import (
     stream,
     until,
 )
+from mcp_methods import SAMPLING
 from mcp_server import scripted_mcp
 from raw_server import LAST_CHUNK, chunk, reply, sse_event, sse_head
 
 import mcpwire
-from mcpwire import types
-
-ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
-SAMPLING = {
-    "method": "sampling/createMessage",
-    "params": {
-        "messages": [{"role": "user", "content": {"type": "text", "text": "?"}}],
-        "maxTokens": 1,
-    },
-}
-
 
 # Listening...
 

@@ -8,6 +8,7 @@ import time
 import pytest
 from faulty import (
     BOUND_S,
+    ENGINES,
     HANG_S,
     QUICK,
     answering,
@@ -22,8 +23,6 @@ from server_without_events import LATE_S, URI, Forgetful, never_heads
 
 import mcpwire
 from mcpwire.transports.http import streamable as channel
-
-ENGINES = ("direct", "httpx")
 
 
 @pytest.fixture

@@ -9,14 +9,12 @@ import certificates
 import httpx
 import httpx2
 import pytest
-from faulty import connected, until
+from faulty import ENGINES, connected, until
 from http_proxy import http_proxy
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp
 
 import mcpwire
-
-ENGINES = ("direct", "httpx")
 
 
 async def use_everything(server, target):

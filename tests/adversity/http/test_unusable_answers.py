@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 from clocks import on_a_clock_by_hand
-from faulty import ERAS, answering, connected, outcome, stream
+from faulty import ENGINES, ERAS, answering, connected, outcome, stream
 from http_bytes import chunk, head, json_reply, reply, sse_event, sse_head
 from mcp_server import scripted_mcp
 
 import mcpwire
 from mcpwire import ConnectionClosed, HTTPError, InvalidMessage, RemoteProtocolError
 
-ENGINES = ("direct", "httpx")
 DOUBTFUL = ("no http",)
 """One engine reports invalid HTTP here, the other an early end of the connection."""
 
