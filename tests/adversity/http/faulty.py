@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from http_bytes import LAST_CHUNK, chunk, json_reply, sse_head
+from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_head
 from mcp_server import scripted_mcp
 
 import mcpwire
@@ -72,6 +72,17 @@ def refusing(code: int, message: str = "no", status: int = 400, **more: Any) -> 
         answer = {"jsonrpc": "2.0", "id": request.json["id"], "error": error}
         conn.send(json_reply(answer, status))
         return True
+
+    return handler
+
+
+def moved(status: int = 307, location: str = "/elsewhere") -> Any:
+    """Return a handler that redirects requests to the first URL."""
+
+    def handler(request: RawRequest, conn: Connection) -> bool:
+        if request.target == "/mcp":
+            conn.send(reply(status, location=location))
+        return request.target == "/mcp"
 
     return handler
 

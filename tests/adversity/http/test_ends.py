@@ -1,6 +1,7 @@
 """How connections end: closed at any time, never closed, cancelled at each step."""
 
 import asyncio
+import contextlib
 import gc
 import threading
 import warnings
@@ -25,6 +26,8 @@ from schedule import cancel_everywhere
 
 import mcpwire
 from mcpwire import ConnectionClosed, MCPError
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.transports.http.streamable import HttpChannel
 
 
 async def no_tasks_except(before):
@@ -142,6 +145,41 @@ async def test_closing_during_session_renewal_ends_the_call():
         await until(lambda: server.verbs().count("initialize") == 2)
         await client.aclose()
         assert isinstance(await call, MCPError)
+
+
+class Engine:
+    """An engine that sends nothing, and records that it was closed."""
+
+    target, bytes_sent, is_closed = "http://127.0.0.1:9/", 0, False
+
+    async def aclose(self):
+        self.is_closed = True
+
+
+async def test_engine_is_closed_although_closing_is_cancelled_twice():
+    may_end = asyncio.Event()
+
+    async def stay():
+        while not may_end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await may_end.wait()
+
+    engine = Engine()
+    channel = HttpChannel(
+        mcpwire.Http(engine.target), engine, None, limits=DEFAULT_LIMITS, recovery=QUICK
+    )
+    left = channel.spawn(stay)
+    closing = asyncio.create_task(channel.aclose())
+    for _ in range(2):
+        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # a turn of the loop
+        assert not engine.is_closed
+        closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert engine.is_closed
+    may_end.set()
+    await left
 
 
 # Cancelling...

@@ -12,6 +12,7 @@ from faulty import (
     answering,
     client_of,
     connected,
+    moved,
     outcome,
     stream,
     until,
@@ -139,17 +140,11 @@ async def test_handshake_redirect_to_another_origin_is_not_followed(status, meth
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.attack("S02")
 async def test_same_origin_redirect_is_followed_only_if_allowed(status):
-    def moved(request, conn):
-        if request.target == "/mcp":
-            conn.send(reply(status, location="/elsewhere"))
-            return True
-        return False
-
     with scripted_mcp() as server:
         for follow in (False, True):
             target = mcpwire.Http(server.url, follow_redirects=follow)
             async with connected(target, recovery=ONCE) as client:
-                server.on["tools/call"] = moved
+                server.on["tools/call"] = moved(status)
                 answer = await outcome(client.call_tool("echo", {"text": "x"}))
                 if follow and status in {307, 308}:
                     assert answer.text == "x"
@@ -165,10 +160,7 @@ async def test_redirect_does_not_limit_the_time_of_the_final_response(monkeypatc
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
         async with connected(target, recovery=ONCE) as client:
-            server.on["tools/call"] = lambda request, conn: (
-                request.target == "/mcp"
-                and (conn.send(reply(307, location="/elsewhere")) or True)
-            )
+            server.on["tools/call"] = moved()
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
@@ -216,16 +208,14 @@ async def test_late_rest_of_a_redirect_is_no_part_of_the_final_response():
 
 async def test_redirect_of_a_resumed_stream_is_relative_to_its_url():
     def call(request, conn):
-        if request.target == "/mcp":
-            conn.send(reply(307, location="/a/b"))
+        if moved(location="/a/b")(request, conn):
             return True
         calls.append(request)
         conn.send(stream(sse_event("", id="7", retry=0)))
         return True
 
     def resume(request, conn):
-        if request.target == "/mcp":
-            conn.send(reply(307, location="c"))
+        if moved(location="c")(request, conn):
             return True
         conn.send(stream(sse_event(answer_to(calls[0]))))
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faulty import connected, until
+from faulty import connected, moved, until
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp
 
@@ -69,15 +69,8 @@ async def test_trace_reports_a_redirect():
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
 
-        def moved(request, conn):
-            if request.target != "/mcp":
-                return False
-            conn.send(b"HTTP/1.1 307 Moved\r\nlocation: /new\r\n")
-            conn.send(b"content-length: 0\r\n\r\n")
-            return True
-
         async with connected(target, trace=trace) as client:
-            server.on["tools/call"] = moved
+            server.on["tools/call"] = moved(location="/new")
             del lines[:]
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             assert lines == [

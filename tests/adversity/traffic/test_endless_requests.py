@@ -1,4 +1,4 @@
-"""A server that sends endless requests in one call: only the call ends."""
+"""A server that sends requests during a call, also endless ones."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
-from scripted import scripted
+from scripted import ECHO_LOOP, scripted
 
 import mcpwire
 from mcpwire import types
@@ -21,8 +21,6 @@ from http_bytes import chunk, sse_event, sse_head
 from legacy_server import legacy_server
 from mcp_methods import SAMPLING
 from mcp_server import scripted_mcp
-
-pytestmark = pytest.mark.attack("X08")
 
 BOUND_S = 50.0
 FEW = 7
@@ -177,6 +175,7 @@ def listens(server):
     return {"on_notification": print} if hasattr(server, "sessions") else {}
 
 
+@pytest.mark.attack("X08")
 async def test_endless_server_requests_end_only_the_call(peer):
     server, options = peer
     received = []
@@ -203,6 +202,7 @@ async def test_endless_server_requests_end_only_the_call(peer):
     assert "Limits.questions" in str(caught.value)
 
 
+@pytest.mark.attack("X08")
 async def test_question_time_limits_the_timeout_pause(peer):
     """Our response is late; a server that then asks again gains no time."""
     server, options = peer
@@ -243,6 +243,7 @@ def server_with_rounds(per_round):
     return FakeServer({"tools/call": call_tool}, version="2026-07-28")
 
 
+@pytest.mark.attack("X08")
 async def test_questions_of_all_input_rounds_count():
     received = []
 
@@ -279,6 +280,7 @@ def endless():
     return server
 
 
+@pytest.mark.attack("X08")
 @on_a_virtual_clock
 async def test_call_times_out_after_the_longest_pause():
     async def sample(_):
@@ -299,6 +301,7 @@ async def test_call_times_out_after_the_longest_pause():
     assert server.requests("notifications/cancelled")[0]["reason"] == "timeout"
 
 
+@pytest.mark.attack("X08")
 @on_a_virtual_clock
 async def test_timeout_between_two_questions_names_question_time():
     async def sample(_):
@@ -311,6 +314,7 @@ async def test_timeout_between_two_questions_names_question_time():
             await client.call_tool("greedy", timeout=4)
 
 
+@pytest.mark.attack("X08")
 @on_a_virtual_clock
 async def test_input_round_handler_is_cancelled_when_the_call_ends():
     ended = []
@@ -329,6 +333,7 @@ async def test_input_round_handler_is_cancelled_when_the_call_ends():
     assert caught.value.elapsed == ended[0] - began == 604.0
 
 
+@pytest.mark.attack("X08")
 async def test_question_counts_for_each_possible_call():
     """The call with the larger remaining limit continues."""
     first = asyncio.Event()
@@ -355,6 +360,7 @@ async def test_question_counts_for_each_possible_call():
     assert len(server.requests("notifications/cancelled")) == 2
 
 
+@pytest.mark.attack("X08")
 async def test_pings_do_not_count_as_questions():
     def call_tool(_, server):
         for n in range(3 * FEW):
@@ -365,3 +371,65 @@ async def test_pings_do_not_count_as_questions():
     limits = mcpwire.Limits(questions=FEW)
     async with mcpwire.Client(server, limits=limits) as client:
         assert (await client.call_tool("x")).text == "on"
+
+
+# Requests at once...
+
+LIMIT = mcpwire.Limits().inbound
+
+# Sends so many requests at once, and returns their responses.
+REQUESTING_PEER = """
+QUESTION = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}],
+            "maxTokens": 1}
+def ask(count):
+    for n in range(count):
+        send({"jsonrpc": "2.0", "id": f"q{n}", "method": "sampling/createMessage",
+              "params": QUESTION | {"maxTokens": n + 1}})
+def answers(count):
+    got = []
+    while len(got) < count:
+        m = recv()
+        if "method" not in m: got.append(m)
+    return got
+"""
+
+
+@pytest.mark.fault("F18")
+@pytest.mark.pain("P29")
+async def test_server_requests_are_handled_concurrently_up_to_the_limit():
+    running = maximum = 0
+    all_here = asyncio.Event()
+
+    async def sample(params):
+        nonlocal running, maximum
+        running += 1
+        maximum = max(maximum, running)
+        if running == LIMIT:
+            all_here.set()
+        await all_here.wait()  # no response before as many requests run concurrently
+        running -= 1
+        return sampling_result(str(params.max_tokens))
+
+    count = 2 * LIMIT
+    target = scripted(
+        REQUESTING_PEER + f"handshake()\nm = recv(); ask({count})\n"
+        f"text(m, json.dumps(answers({count})))\n" + ECHO_LOOP
+    )
+    async with mcpwire.Client(target, sampling=sample) as client:
+        answers = json.loads((await client.call_tool("x")).text)
+        assert (await client.call_tool("y", {"text": "on"})).text == "on"
+    assert maximum == LIMIT
+    texts = {a["id"]: a["result"]["content"]["text"] for a in answers}
+    assert texts == {f"q{n}": str(n + 1) for n in range(count)}
+
+
+# Time...
+
+
+@pytest.mark.pain("P08")
+def test_default_timeouts_are_finite():
+    client = mcpwire.Client("cat")
+    assert client._requests._timeout == 30.0
+    settings = client._connection.settings
+    assert settings.connect_timeout == 60.0
+    assert settings.probe_timeout == 5.0
