@@ -89,24 +89,6 @@ FLOODS = {
     "an event": (sse_head(), chunk(b"data: " + KIB + b"\n"), MessageTooLarge),
     "a comment": (sse_head() + chunk(b": "), chunk(KIB), MessageTooLarge),
     "a head": (b"HTTP/1.1 200 OK\r\n", b"x-a: " + KIB + b"\r\n", RemoteProtocolError),
-    "a header": (b"HTTP/1.1 200 OK\r\nx-a: ", KIB, RemoteProtocolError),
-    "interim heads": (
-        b"",
-        b"HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n" * 200,
-        RemoteProtocolError,
-    ),
-    "chunk extensions": (
-        head(200, content_type="application/json", transfer_encoding="chunked")
-        + b"5;a=",
-        KIB,
-        RemoteProtocolError,
-    ),
-    "trailers": (
-        head(200, content_type="application/json", transfer_encoding="chunked")
-        + b"0\r\n",
-        b"x-a: " + KIB + b"\r\n",
-        RemoteProtocolError,
-    ),
 }
 
 
