@@ -66,7 +66,7 @@ class Duplex(TwoWayChannel):
         self.stats = self._peer.stats
         super().__init__(inbound, self._peer.outstanding, limits, target)
         self._gathered: list[bytes] = []
-        self._is_reading = False
+        self._holds_lines = False  # during a read, and until the connection is open
         self._queued = 0
         self._written = 0
         self._trace: Trace | None = None
@@ -237,7 +237,7 @@ class Duplex(TwoWayChannel):
         if queued - self._written > self.limits.unwritten:
             self._check_unwritten(len(data))
         self._queued = queued
-        if self._gathered or self._is_reading:
+        if self._gathered or self._holds_lines:
             self._gathered.append(data)
         elif len(self._calls) > 1 or self._peer.unanswered:
             self._gathered.append(data)
@@ -265,7 +265,7 @@ class Duplex(TwoWayChannel):
     def _flush(self) -> None:
         """Write the gathered lines."""
         gathered = self._gathered
-        if not gathered or self._lost is not None:
+        if not gathered or self._holds_lines or self._lost is not None:
             return
         data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
         gathered.clear()
@@ -313,12 +313,12 @@ class Duplex(TwoWayChannel):
             return
         if self._trace is not None:
             self._trace_read(data)
-        self._is_reading = True
+        self._holds_lines = True
         try:
             try:
                 self._peer.receive(data)
             finally:
-                self._is_reading = False
+                self._holds_lines = False
                 if self._gathered:
                     self._flush()
         except MCPError as error:
