@@ -275,11 +275,15 @@ class LinkChannel(Duplex):
                 if data is None:
                     self._on_end()
                     return
-                self._loop.call_soon(self.receive, data)
+                self._loop.call_soon(self._receive_if_open, data)
                 # Keeps the order, and does not read faster than lines are processed.
                 await asyncio.sleep(0)
         except Exception as error:  # noqa: BLE001 - a user's connection
             self._fail("receiving failed", error)
+
+    def _receive_if_open(self, data: bytes) -> None:
+        if self._lost is None:
+            self.receive(data)
 
     def _on_end(self) -> None:
         if self._lost is not None:

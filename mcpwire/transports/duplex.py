@@ -305,12 +305,7 @@ class Duplex(TwoWayChannel):
             self._trace("receive", bytes(line.rstrip(b"\r\n")))
 
     def receive(self, data: bytes) -> None:
-        """Process received bytes; called by subclasses.
-
-        After the end, bytes are discarded, so that the peer can end.
-        """
-        if self._lost is not None:
-            return
+        """Process received bytes; called by subclasses while the channel is open."""
         if self._trace is not None:
             self._trace_read(data)
         self._holds_lines = True
@@ -382,7 +377,9 @@ class PipeDuplex(Duplex):
             self._on_stream_end(f"reading failed: {error.strerror}", error)
             return
         if data:
-            self.receive(data)
+            # After the end, bytes are read and discarded, so that the peer can end.
+            if self._lost is None:
+                self.receive(data)
         else:
             self._on_stream_end("the peer closed its output")
 

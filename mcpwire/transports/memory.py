@@ -59,11 +59,16 @@ class MemoryChannel(Duplex):
         """
         self._is_delivering = True
         try:
-            self.receive(data)
+            self.receive_if_open(data)
         finally:
             self._is_delivering = False
             if self._outgoing and self._other_end is not None:
-                self._deliver_outgoing(self._other_end.receive)
+                self._deliver_outgoing(self._other_end.receive_if_open)
+
+    def receive_if_open(self, data: bytes) -> None:
+        """Process lines of the other end."""
+        if self._lost is None:
+            self.receive(data)
 
     def raise_in_call(self, id: RequestId, error: BaseException) -> bool:
         """Make the call raise its handler's exception; return whether it does."""

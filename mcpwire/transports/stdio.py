@@ -235,7 +235,7 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         """Process the child's output."""
         if fd != STDOUT_FD:
             self._stderr.feed(data)
-        else:
+        elif self._lost is None:
             self.receive(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:

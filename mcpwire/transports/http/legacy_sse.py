@@ -229,7 +229,7 @@ class LegacyChannel(Sender, Duplex):
             return
         if not self._endpoint_known.is_set():
             self._handle_endpoint(event, data)
-        elif event == "message":
+        elif event == "message" and self._lost is None:
             # The data may have several lines; JSON allows a space for each newline.
             self.receive(data.replace(b"\n", b" ") + b"\n")
 

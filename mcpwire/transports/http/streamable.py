@@ -136,7 +136,7 @@ class HttpChannel(Sender, BaseChannel):
         self._server_requests: dict[RequestId, Reply] = {}
         self._stream_opening: asyncio.Future[None] | None = None
         self._opening_deadline = 0.0
-        self._server_stream: Reply | None = None
+        self._streams: set[Reply] = set()
         self._outbox: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
         self._posters = 0
         self.recovery = recovery
@@ -432,16 +432,13 @@ class HttpChannel(Sender, BaseChannel):
 
     def _abort_all(self) -> None:
         """End calls and the GET stream, but not notifications and `tasks/cancel`."""
-        for reply in self._replies():
-            if reply.kind != "notification" and reply.what not in SENT_WHEN_CLOSING:
-                self._abort(reply, self._closed_error(sent=True))
-
-    def _replies(self) -> list[Reply]:
-        """Return the replies to all open requests, the GET stream included."""
-        replies = list(self._calls.values())
-        return (
-            replies if self._server_stream is None else [*replies, self._server_stream]
-        )
+        calls = [
+            reply
+            for id, reply in list(self._calls.items())
+            if id > 0 and reply.what not in SENT_WHEN_CLOSING
+        ]
+        for reply in (*calls, *list(self._streams)):
+            self._abort(reply, self._closed_error(sent=True))
 
     async def drain(self) -> None:
         """Close the channel as soon as no call is open."""
@@ -471,7 +468,7 @@ class HttpChannel(Sender, BaseChannel):
             await self._wait_tasks(until)
         finally:
             self._timeouts.stop()
-            for reply in self._replies():
+            for reply in list(self._calls.values()):
                 self._abort(reply, self._closed_error(sent=True))
             tasks = self._tasks - {asyncio.current_task()}
             for task in tasks:
@@ -529,7 +526,7 @@ class HttpChannel(Sender, BaseChannel):
         self._timeouts.stop()
         self._engine.abandon()
         error = self._closed_error(sent=True)
-        for reply in self._replies():
+        for reply in (*list(self._streams), *list(self._calls.values())):
             reply.aborted = reply.aborted or error
             self._end_pause(reply)
 
@@ -771,7 +768,7 @@ class HttpChannel(Sender, BaseChannel):
         while True:
             reply = Reply(self, "stream", "GET")
             reply.resumption, reply.backoff = resumption, backoff
-            self._server_stream = reply  # closing ends its pause, too
+            self._streams = {reply}  # closing ends its pause, too
             if self._lost is not None:  # after this, closing finds the stream
                 _resolve(opening)
                 return
