@@ -26,7 +26,7 @@ WAIVERS: dict[tuple[str, str], str] = {
     ("third parties", "mcpwire.bench.locust -> gevent"): "Locust brings it along",
     (
         "third parties",
-        "mcpwire.transports.http.connecting -> certifi",
+        "mcpwire.transports.http.tls -> certifi",
     ): "httpx, which is always there, brings it along",
     (
         "dynamic imports",

@@ -49,8 +49,8 @@ from mcpwire.check.roles import callable_tools, find_roles
 from mcpwire.check.schemas import MessageValidator
 from mcpwire.check.subject import Answer, Facts, Subject, TimeLimit, printable
 from mcpwire.errors import ConnectError
-from mcpwire.transports.http.connecting import ssl_context
 from mcpwire.transports.http.target import Http
+from mcpwire.transports.http.tls import ssl_context
 from mcpwire.transports.targets import Stdio
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS, Era, Revision
 from mcpwire.wire.urls import Url, parse_url

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from mcpwire.types._codec import decoder as decoder
     from mcpwire.types._codec import encode as encode
     from mcpwire.types._codec import encoder as encoder
-    from mcpwire.types.client_features import *
     from mcpwire.types.content import *
+    from mcpwire.types.elicitation import *
     from mcpwire.types.lifecycle import *
+    from mcpwire.types.prompts import *
     from mcpwire.types.requests import *
-    from mcpwire.types.server_features import *
+    from mcpwire.types.resources import *
+    from mcpwire.types.sampling import *
+    from mcpwire.types.skills import *
     from mcpwire.types.tasks import *
     from mcpwire.types.tools import *
 
@@ -42,20 +45,23 @@ MODULES: Final = {
         EmbeddedResource Icon ImageContent ResourceContents ResourceLink Role
         TextContent TextResourceContents Theme UnknownContent
     """,
-    "client_features": """
-        BooleanSchema CreateMessageRequest CreateMessageRequestParams
-        CreateMessageResult ElicitAction ElicitRequest ElicitRequestFormParams
-        ElicitRequestParams ElicitRequestURLParams ElicitResult
-        ElicitationCompleteNotificationParams EnumItems EnumOption
-        IncludeContext InputRequest InputRequests InputRequiredResult
-        InputResponse InputResponses LegacyTitledEnumSchema ListRootsRequest
-        ListRootsRequestParams ListRootsResult ModelHint ModelPreferences
-        NumberSchema PrimitiveSchemaDefinition RequestedSchema Root
-        SamplingContent SamplingMessage StringFormat StringSchema
-        TitledEnumItems TitledMultiSelectEnumSchema TitledSingleSelectEnumSchema
-        ToolChoice ToolChoiceMode ToolResultContent ToolUseContent
-        UnknownInputRequest UnknownInputResponse UnknownSchema
-        UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
+    "elicitation": """
+        BooleanSchema CreateMessageRequest ElicitAction ElicitRequest
+        ElicitRequestFormParams ElicitRequestParams ElicitRequestURLParams
+        ElicitResult ElicitationCompleteNotificationParams EnumItems EnumOption
+        InputRequest InputRequests InputRequiredResult InputResponse
+        InputResponses LegacyTitledEnumSchema ListRootsRequest
+        ListRootsRequestParams ListRootsResult NumberSchema
+        PrimitiveSchemaDefinition RequestedSchema Root StringFormat StringSchema
+        TitledEnumItems TitledMultiSelectEnumSchema
+        TitledSingleSelectEnumSchema UnknownInputRequest UnknownInputResponse
+        UnknownSchema UntitledMultiSelectEnumSchema
+        UntitledSingleSelectEnumSchema
+    """,
+    "skills": """
+        GetSkillRequestParams GetSkillResult ListSkillsResult
+        ReadResourceDirectoryRequestParams ReadResourceDirectoryResult Skill
+        SkillResource
     """,
     "lifecycle": """
         ClientCapabilities ClientTaskRequests ClientTasksCapability
@@ -65,14 +71,20 @@ MODULES: Final = {
         ServerCapabilities ServerTaskRequests ServerTasksCapability
         ToolsCapability
     """,
-    "server_features": """
-        GetPromptRequestParams GetPromptResult GetSkillRequestParams
-        GetSkillResult ListPromptsResult ListResourceTemplatesResult
-        ListResourcesResult ListSkillsResult Prompt PromptArgument PromptMessage
-        ReadResourceDirectoryRequestParams ReadResourceDirectoryResult
+    "prompts": """
+        GetPromptRequestParams GetPromptResult ListPromptsResult Prompt
+        PromptArgument PromptMessage
+    """,
+    "resources": """
+        ListResourceTemplatesResult ListResourcesResult
         ReadResourceRequestParams ReadResourceResult Resource ResourceTemplate
-        ResourceUpdatedNotificationParams Skill SkillResource
-        SubscribeRequestParams UnsubscribeRequestParams
+        ResourceUpdatedNotificationParams SubscribeRequestParams
+        UnsubscribeRequestParams
+    """,
+    "sampling": """
+        CreateMessageRequestParams CreateMessageResult IncludeContext
+        ModelHint ModelPreferences SamplingContent SamplingMessage ToolChoice
+        ToolChoiceMode ToolResultContent ToolUseContent
     """,
     "tasks": """
         CancelTaskRequestParams CancelTaskResult CreateTaskResult CreatedTask

@@ -17,12 +17,13 @@ NEVER = (
 
 NEVER_BY_CLIENTS = (
     *("anyio", "msgspec", "uvicorn", "mcpwire.server"),
-    *("mcpwire.types.server_features", "mcpwire.types.lifecycle"),
+    *("mcpwire.types.prompts", "mcpwire.types.resources"),
+    "mcpwire.types.lifecycle",
 )
 HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http_reply")
 PROCESSES = ("mcpwire.transports.process",)
 PIPE_ONLY = (
-    *("mcpwire.types.client_features", "mcpwire.types.tasks"),
+    *("mcpwire.types.elicitation", "mcpwire.types.tasks"),
     *("mcpwire.wire.urls", "mcpwire.wire.sse", "mcpwire.wire.headers"),
     "mcpwire.transports.memory",
 )

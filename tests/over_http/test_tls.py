@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 
 import mcpwire
 from mcpwire.errors import ConnectError
-from mcpwire.transports.http.connecting import ssl_context
+from mcpwire.transports.http.tls import ssl_context
 
 URL = "https://localhost/mcp"
 BOUND_S = 30.0

@@ -29,7 +29,6 @@ from mcpwire.transports.http.connecting import (
     connect_error,
     describe_error,
     is_certificate_refusal,
-    ssl_context,
     timeout_error,
 )
 from mcpwire.transports.http.engine import IDLE_TIMEOUT_S, MAX_TAIL_BYTES, MAX_TAIL_S
@@ -198,6 +197,8 @@ class DirectEngine:
         options: dict[str, Any] = {}
         if http.parsed.scheme == "https":
             if self._context is None:
+                from mcpwire.transports.http.tls import ssl_context
+
                 self._context = ssl_context(http)
             options = {
                 "ssl": self._context,

@@ -44,7 +44,6 @@ from mcpwire.transports.handlers import is_blocking, prepare_thread_call
 from mcpwire.transports.http.connecting import (
     connect_error,
     is_certificate_refusal,
-    ssl_context,
     timeout_error,
 )
 from mcpwire.transports.http.credentials import Destination
@@ -54,6 +53,7 @@ from mcpwire.transports.http.engine import (
     MAX_TAIL_S,
     proxy_url,
 )
+from mcpwire.transports.http.tls import ssl_context
 from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:

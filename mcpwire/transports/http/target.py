@@ -333,7 +333,7 @@ def _check_options(target: Http) -> None:
         if used and _used_options(target, name):
             raise ValueError(f"{name}= and {used[0]}= exclude each other: {advice}")
     if _used_options(target, "ca_file", "client_cert"):
-        from mcpwire.transports.http.connecting import check_files
+        from mcpwire.transports.http.tls import check_files
 
         check_files(target)
     client = target.http_client
