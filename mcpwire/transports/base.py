@@ -156,7 +156,7 @@ class Pending:
     handle: CallHandle | None
 
     id: int = 0
-    """The id of its request, once it is registered."""
+    """The id of its request on a byte stream, once it is sent."""
 
     end: int = 0
     """Number of bytes queued on the channel up to the end of its request."""

@@ -243,7 +243,6 @@ class LinkChannel(Duplex):
         self, inbound: Inbound, open_link: Callable[[], Awaitable[Link]], **options: Any
     ) -> None:
         super().__init__(inbound, **options)
-        self._holds_lines = True
         self._link: Link | None = None
         self.on_eof: Callable[[], object] | None = None
         # Not `create_task`: an eager task factory would start it at once.
@@ -267,7 +266,6 @@ class LinkChannel(Duplex):
         self._link = link
         link.on_error = self._fail
         link.on_drained = self._on_all_written
-        self._holds_lines = False
         self._flush()
         try:
             while self._lost is None:
@@ -310,9 +308,15 @@ class LinkChannel(Duplex):
     # Writing
 
     def _write(self, data: bytes) -> None:
-        assert self._link is not None
-        self._link.write(data)
-        self._update_written()
+        if self._link is None:
+            self._gathered.append(data)  # written when the link is open
+        else:
+            self._link.write(data)
+            self._update_written()
+
+    def _flush(self) -> None:
+        if self._link is not None:
+            super()._flush()
 
     def _update_written(self) -> None:
         """Count the bytes that the link has sent."""

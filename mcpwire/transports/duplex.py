@@ -54,6 +54,9 @@ MAX_WRITEV_BUFFERS: Final = 256
 class Duplex(TwoWayChannel):
     """A `Channel` over a byte stream; subclasses read and write the bytes."""
 
+    gathers = True
+    """Whether lines may be written together; otherwise `_write` gets each alone."""
+
     def __init__(
         self,
         inbound: Inbound,
@@ -66,7 +69,7 @@ class Duplex(TwoWayChannel):
         self.stats = self._peer.stats
         super().__init__(inbound, self._peer.outstanding, limits, target)
         self._gathered: list[bytes] = []
-        self._holds_lines = False  # during a read, and until the connection is open
+        self._is_reading = False
         self._queued = 0
         self._written = 0
         self._trace: Trace | None = None
@@ -237,9 +240,9 @@ class Duplex(TwoWayChannel):
         if queued - self._written > self.limits.unwritten:
             self._check_unwritten(len(data))
         self._queued = queued
-        if self._gathered or self._holds_lines:
+        if self.gathers and (self._gathered or self._is_reading):
             self._gathered.append(data)
-        elif len(self._calls) > 1 or self._peer.unanswered:
+        elif self.gathers and (len(self._calls) > 1 or self._peer.unanswered):
             self._gathered.append(data)
             self._loop.call_soon(self._on_iteration_end)
         else:
@@ -265,7 +268,7 @@ class Duplex(TwoWayChannel):
     def _flush(self) -> None:
         """Write the gathered lines."""
         gathered = self._gathered
-        if not gathered or self._holds_lines or self._lost is not None:
+        if not gathered or self._lost is not None:
             return
         data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
         gathered.clear()
@@ -308,12 +311,12 @@ class Duplex(TwoWayChannel):
         """Process received bytes; called by subclasses while the channel is open."""
         if self._trace is not None:
             self._trace_read(data)
-        self._holds_lines = True
+        self._is_reading = True
         try:
             try:
                 self._peer.receive(data)
             finally:
-                self._holds_lines = False
+                self._is_reading = False
                 if self._gathered:
                     self._flush()
         except MCPError as error:

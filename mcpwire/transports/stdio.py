@@ -172,7 +172,6 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
 
     def __init__(self, inbound: Inbound, target: Stdio, limits: Limits) -> None:
         super().__init__(inbound, limits=limits, target=str(target))
-        self._holds_lines = True
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._exited = asyncio.Event()
@@ -215,12 +214,17 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         stdin = process.get_pipe_transport(0)
         assert isinstance(stdin, asyncio.WriteTransport)
         self._stdin = stdin
-        self._holds_lines = False
         self._flush()
 
     def _write(self, data: bytes) -> None:
-        assert self._stdin is not None
-        self._stdin.write(data)
+        if self._stdin is None:
+            self._gathered.append(data)  # written when the process has started
+        else:
+            self._stdin.write(data)
+
+    def _flush(self) -> None:
+        if self._stdin is not None:
+            super()._flush()
 
     def _update_written(self) -> None:
         """Count the bytes that asyncio's pipe has written."""

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 QUICK: Final = Limits(close_grace=0.5, terminate_grace=0.5)
 
+INITIALIZE: Final = {
+    "protocolVersion": "2024-11-05",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
 
 class Recorder:
     """Records messages of the server; responds to the methods in `answers`."""

@@ -18,10 +18,12 @@ from engines import (
     is_answered,
     open_engine,
     post,
+    until,
 )
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
+from malformed_responses import MALFORMED
 
-from mcpwire.errors import MessageTooLarge
+from mcpwire.errors import MessageTooLarge, RemoteProtocolError
 from mcpwire.transports.http import direct, httpx_engine
 
 pytestmark = [
@@ -187,6 +189,22 @@ async def test_bytes_after_a_response_are_not_read_as_the_next(more, is_late):
         assert (await engine.ask("first")).json == "first"
         assert sent.wait(30)
         assert (await engine.ask("second")).json == "second"
+        assert server.connections == 2
+
+
+@pytest.mark.attack("S33")
+async def test_malformed_response_ends_its_connection():
+    def script(conn):
+        while (request := conn.receive()) is not None and request.json != "odd":
+            conn.send(json_reply(request.json))
+        conn.send(MALFORMED["length and chunks"] + json_reply("smuggled"))
+        conn.wait_closed()
+
+    async with engine_at("direct", script) as (server, engine):
+        with pytest.raises(RemoteProtocolError):
+            await engine.ask("odd")
+        assert (await engine.ask(1)).json == 1
+        await until(server, lambda: len(server.open) == 1)
         assert server.connections == 2
 
 

@@ -6,7 +6,15 @@ import threading
 import pytest
 from engines import eventually, until
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-from legacy_channels import BOUND_S, Recorder, failure, legacy, opened, tool_text
+from legacy_channels import (
+    BOUND_S,
+    INITIALIZE,
+    Recorder,
+    failure,
+    legacy,
+    opened,
+    tool_text,
+)
 from legacy_server import legacy_server
 from ports import kept_port
 from raw_server import raw_server
@@ -23,12 +31,6 @@ from mcpwire.limits import Limits
 from mcpwire.transports.http import legacy_sse
 
 pytestmark = pytest.mark.grounds(1, "engine")
-
-INITIALIZE = {
-    "protocolVersion": "2024-11-05",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
 
 
 def posts(server):

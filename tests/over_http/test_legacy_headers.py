@@ -2,7 +2,7 @@
 
 import pytest
 from engines import until
-from legacy_channels import failure, legacy, tool_text
+from legacy_channels import INITIALIZE, Recorder, failure, legacy, tool_text
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import Limits
@@ -39,11 +39,25 @@ async def test_message_headers_override_the_target_headers(engine):
         assert await client.call("ping") == {}
         await client.notify("notifications/initialized", headers={"X-Who": "c"})
         await client.notify("notifications/initialized")
-        await until(server, lambda: len(posts(server)) == 5)
+        cancelled = {"requestId": 77}
+        await client.notify(
+            "notifications/cancelled", cancelled, headers={"X-Who": "d"}
+        )
+        await until(server, lambda: len(posts(server)) == 6)
         values = [request.headers["x-who"] for request in server.requests]
-        assert values == ["all", "a", "b", "all", "c", "all"]
+        assert values == ["all", "a", "b", "all", "c", "all", "d"]
         assert {request.headers["x-also"] for request in server.requests} == {"1"}
         assert "params" not in server.requests[2].json
+
+
+async def test_headers_of_a_notification_are_not_sent_with_an_answer(engine):
+    async with legacy(engine, inbound=Recorder({"ping": {}})) as (server, client):
+        await client.call("initialize", INITIALIZE)
+        await client.notify("notifications/initialized", headers={"X-Who": "me"})
+        server.push({"method": "ping", "id": "a"})
+        await until(server, lambda: server.answered)
+        values = [request.headers.get("x-who") for request in posts(server)]
+        assert values == [None, "me", None]
 
 
 @pytest.mark.parametrize("name", ["X\nY", "X Y", ""])

@@ -112,6 +112,18 @@ async def test_unwritten_data_for_a_deaf_child_is_limited():
     assert caught.value.sent is False
 
 
+async def test_output_before_the_process_is_started_loses_no_request():
+    """On Windows asyncio may pass output on before `subprocess_exec` has returned."""
+    channel = FallbackChannel(Mock(), echo(), mcpwire.Limits())
+    info = {"name": "test", "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+    call = asyncio.create_task(channel.call("initialize", params, deadline=None))
+    await asyncio.sleep(0)  # one loop iteration: the request waits for the process
+    channel.pipe_data_received(1, b"starting\n")
+    assert (await call)["serverInfo"]["name"] == "scripted"
+    await channel.aclose()
+
+
 async def test_a_child_abandoned_while_starting_is_killed():
     target = echo()
     channel = FallbackChannel(Mock(), target, mcpwire.Limits())

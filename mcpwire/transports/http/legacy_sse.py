@@ -75,6 +75,8 @@ class LegacyChannel(Sender, Duplex):
     call; the end of the stream fails all calls and closes the engine.
     """
 
+    gathers = False
+
     def __init__(
         self,
         target: Http,
@@ -162,12 +164,8 @@ class LegacyChannel(Sender, Duplex):
         finally:
             self._notification_fields = ()
 
-    def _send(self, data: bytes) -> None:
-        """Send a line as a POST; nothing is gathered."""
-        if self._trace is not None:
-            self._trace("send", data.rstrip(b"\n"))
-        self._check_unwritten(len(data))
-        self._queued += len(data)
+    def _write(self, data: bytes) -> None:
+        """Send a line as a POST."""
         self._start_post(PostReply(self, data.rstrip(b"\n")))
 
     def _count_written(self, size: int) -> None:
@@ -270,10 +268,9 @@ class LegacyChannel(Sender, Duplex):
             self._barrier = post
         elif post.id:
             self._requests[post.id] = post
-        if post.call_id:
-            post.user_fields = self._call_fields.get(post.call_id, ())
-        else:
-            post.user_fields = self._notification_fields
+        post.user_fields = self._notification_fields or self._call_fields.get(
+            post.call_id, ()
+        )
         # Not `create_task`: an eager task factory would start the task at once.
         name = f"mcpwire-sse-{post.what}"
         post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)

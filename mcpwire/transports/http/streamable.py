@@ -350,12 +350,9 @@ class HttpChannel(Sender, BaseChannel):
             await self._exchange(reply, Request(start, body))
         finally:
             self.remove_exchange(key, reply)
-        error = reply.error
-        return (
-            error
-            if error is None or body is None
-            else self._session_error(reply, error)
-        )
+        if reply.error is None or body is None:
+            return reply.error
+        return self._session_error(reply, reply.error)
 
     def _queue_post(
         self, label: str, body: bytes, headers: Mapping[str, str] | None
