@@ -46,17 +46,28 @@ class ResourceSubscription:
         self._upstreams = upstreams
         self.uri = uri  # for the client
         self.session = session  # None: of a `subscriptions/listen`
+        # A session has one subscription to a resource.
+        self._key: object = self if session is None else (session, uri)
         self._is_closed = False
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the set holds it."""
+        return self._upstreams.subscriptions.get(self._key) is self
+
+    def _discard(self) -> None:
+        if self.is_recorded:
+            del self._upstreams.subscriptions[self._key]
 
     async def open(self, upstream: Upstream, raw: str) -> None:
         """Subscribe at a server, where the resource has the URI `raw`."""
         self.upstream, self.raw = upstream, raw
         # Recorded first: an update may arrive before the response.
-        self._upstreams.subscriptions.add(self)
+        self._upstreams.subscriptions[self._key] = self
         try:
             await upstream.client.subscribe(raw)
         except BaseException as error:
-            self._upstreams.subscriptions.discard(self)
+            self._discard()
             if not isinstance(error, MCPError):
                 raise
             method = "resources/subscribe"
@@ -78,16 +89,16 @@ class ResourceSubscription:
     async def move(self) -> None:
         """Subscribe anew after the server was removed; without success, end."""
         if not (await self.open_at_owner() or self._is_closed):
-            self._upstreams.subscriptions.discard(self)
+            self._discard()
             if self.session is not None:
                 self.session.subscribed -= {self.uri}
 
     async def close(self) -> None:
         """End the subscription, also at its server; a repeated call has no effect."""
         self._is_closed = True
-        if self not in self._upstreams.subscriptions:
+        if not self.is_recorded:
             return
-        self._upstreams.subscriptions.discard(self)
+        self._discard()
         try:
             await self.upstream.client.unsubscribe(self.raw)
         except MCPError as error:
@@ -128,9 +139,8 @@ async def unsubscribe(
     session, public = request.session, member_of(params, "uri", str)
     assert session is not None  # as above
     session.subscribed -= {public}
-    for subscription in list(upstreams.subscriptions):
-        if subscription.session is session and subscription.uri == public:
-            await subscription.close()
+    if subscription := upstreams.subscriptions.get((session, public)):
+        await subscription.close()
     return {}
 
 
@@ -177,8 +187,9 @@ async def _listen(
         return await subscriptions.listen_until(ended, params, request)
     finally:
         # In tasks of their own: a cancelled caller cannot await them.
-        for resource in upstreams.subscriptions.intersection(resources):
-            resource.upstream.spawn(resource.close())
+        for resource in resources:
+            if resource.is_recorded:
+                resource.upstream.spawn(resource.close())
         for upstream, name in tasks.names:
             upstream.spawn(tasks.remove(name))
 
@@ -202,15 +213,18 @@ async def move_subscriptions(
     """Set log levels at new servers, and renew the subscriptions at removed ones."""
     for level in levels:
         await asyncio.gather(*(upstream.set_level(level) for upstream in added))
-    moved = [each for each in upstreams.subscriptions if each.upstream in removed]
+    subscriptions = upstreams.subscriptions.values()
+    moved = [each for each in subscriptions if each.upstream in removed]
     await asyncio.gather(*(each.move() for each in moved))
 
 
 def forget_session(upstreams: Upstreams, session: Session) -> None:
     """Cancel the subscriptions of an ended session at the servers of a shared set."""
-    for each in list(upstreams.subscriptions):
-        if each.session is session and not each.is_pending:  # else it is cancelled
-            each.upstream.spawn(each.close())
+    for uri in session.subscribed:
+        subscription = upstreams.subscriptions.get((session, uri))
+        # The request of a pending one is cancelled.
+        if subscription is not None and not subscription.is_pending:
+            subscription.upstream.spawn(subscription.close())
 
 
 async def set_level(

@@ -208,10 +208,12 @@ class WatchedTasks:
         """Relay notifications about tasks to the request; return a function to stop."""
         watched = [self._watched[name] for name in names]
         for upstream, raw in watched:
-            upstream.task_listeners.add((raw, send))
+            upstream.task_listeners[raw].add(send)
 
         def stop() -> None:
             for upstream, raw in watched:
-                upstream.task_listeners.discard((raw, send))
+                upstream.task_listeners[raw].discard(send)
+                if not upstream.task_listeners[raw]:
+                    del upstream.task_listeners[raw]
 
         return stop

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections import defaultdict
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -96,8 +97,8 @@ class Upstream:
         self.calls = 0
         self.in_flight: InFlightCalls[RelayedCall] = InFlightCalls()
         self.task_calls: dict[RequestId | None, RelayedCall] = {}
-        # The ids of tasks at the server, with the functions that get their changes.
-        self.task_listeners: set[tuple[str, NotifyFn]] = set()
+        # A task's id at the server -> the functions that get its changes.
+        self.task_listeners: defaultdict[str, set[NotifyFn]] = defaultdict(set)
         self.change_throttle = ChangeThrottle(upstreams.hub)
         self._level: str | None = None
         # Prefer sessions: at 2026-07-28 servers send no requests of their own.
@@ -260,7 +261,7 @@ class Upstream:
         # 2025-11-25 server/resources, "Subscriptions": the URI may be that of a part
         # of a subscribed resource; the client knows only the latter's URI.
         names: dict[str, set[str]] = {}
-        for each in self.upstreams.subscriptions:
+        for each in self.upstreams.subscriptions.values():
             if each.upstream is self:
                 names.setdefault(each.raw, set()).add(each.uri)
         for raw, uris in names.items():
@@ -324,10 +325,10 @@ class Upstream:
 
     def _relay_task(self, method: str, params: dict[str, Any]) -> None:
         raw = params.get("taskId")
-        listeners = [send for task, send in self.task_listeners if task == raw]
+        listeners = self.task_listeners.get(raw) if type(raw) is str else None
         if listeners:
             name = self.downstream.tasks.claim(self.name, str(raw))
-            for send in listeners:
+            for send in list(listeners):
                 send(method, replace_task_id(params, str(raw), name))
 
     # Requests on behalf of clients

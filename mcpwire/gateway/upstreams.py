@@ -67,7 +67,8 @@ class Upstreams:
         self.users = 0  # running requests, and sessions that share the set
         self.used_at = 0.0  # end of the last use, by the loop's clock
         self.sessions: set[Session] = set()  # sessions that share the set
-        self.subscriptions: set[ResourceSubscription] = set()
+        # By session and URI, or by the subscription itself.
+        self.subscriptions: dict[object, ResourceSubscription] = {}
         self.may_end = True  # whether its session may be ended for another set
         self.is_open = self.has_started = self.is_closed = False
         self._retry_tasks: set[asyncio.Task[None]] = set()

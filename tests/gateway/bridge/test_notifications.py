@@ -340,7 +340,7 @@ async def test_cancelling_a_pending_subscription_unsubscribes_everything():
         await until(lambda: {"uri": "memo://1"} in up.requests("resources/unsubscribe"))
         await client.settle()
         (upstreams,) = client.gateway.pool.shared
-        assert upstreams.subscriptions == set()
+        assert not upstreams.subscriptions
 
 
 async def test_session_that_ends_while_it_subscribes_leaves_the_others_subscribed():
@@ -388,8 +388,10 @@ async def test_stateless_subscriptions_move_to_a_replacement_server():
     first, second = server(), server()
     async with raw(first, "2026-07-28") as client:
         await client.ask("tools/list")
-        memo = {"resourceSubscriptions": ["memo://1"]}
-        ids = [(await client.listen(**memo))[0] for _ in range(2)]
+        params = {"notifications": {"resourceSubscriptions": ["memo://1"]}}
+        ids = [client.request("subscriptions/listen", params) for _ in range(2)]
+        for _ in ids:
+            await client.wait_for(ACKNOWLEDGED)
         await client.gateway.replace({"up": second})
         second.notify(UPDATED, uri="memo://1")
         for _ in ids:
@@ -421,6 +423,15 @@ async def test_subscription_ends_at_the_server_that_it_was_moved_to(version):
         assert second.requests("resources/unsubscribe") == [{"uri": "memo://1"}]
 
 
+async def test_update_from_a_server_without_the_subscription_is_dropped():
+    one, other = server(), server()
+    async with joined(Gateway({"one": one, "other": other}), "2025-11-25") as client:
+        await client.ask("resources/subscribe", {"uri": "memo://1"})
+        other.notify(UPDATED, uri="memo://1")
+        await client.settle()
+        assert UPDATED not in [line.get("method") for line in client.lines]
+
+
 async def test_subscription_that_ends_while_it_is_moved_is_not_renewed():
     first, second = server(), server()
     listing = second.methods["resources/list"]
@@ -449,7 +460,7 @@ async def test_shared_subscription_ends_when_the_last_session_leaves():
         await other.aclose()
         await until(lambda: up.requests("resources/unsubscribe"))
         (upstreams,) = gateway.pool.shared
-        assert upstreams.subscriptions == set()
+        assert not upstreams.subscriptions
 
 
 # --- the log
