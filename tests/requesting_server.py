@@ -1,4 +1,4 @@
-"""An in-memory server that sends one request to the client during each call."""
+"""An in-memory server that sends a request during each call, and its handlers."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The functions of a protected resource for metadata, challenges, tokens and proofs.
+"""A protected resource: metadata, challenges, tokens, proofs, and a cache of both.
 
 They do no I/O: the time and all fetched documents are arguments.
 """
@@ -45,7 +45,7 @@ class TtlCache(Generic[T]):
         return entry[0] if entry and entry[1] <= now < entry[2] else None
 
     def put(self, text: str, value: T, begin: float, until: float) -> None:
-        """Store the value of a text."""
+        """Store a value from `begin` on; remove one that ended before, if oldest."""
         digest = _digest(text)
         self._values.pop(digest, None)
         # The oldest are first, and all are valid for about the same time.

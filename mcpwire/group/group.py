@@ -521,7 +521,7 @@ class Group(GroupBase[Client]):
         options: Mapping[str, Any],
         **details: str,
     ) -> T:
-        """Call a method of a server's client, count the call and log a failure."""
+        """Call a method of a server's client, which returns a `T` (not checked)."""
         try:
             entry = self._entry(server)
         except MCPError as error:

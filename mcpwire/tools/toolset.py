@@ -324,7 +324,7 @@ class ToolSet(ReadOnlyToolSet):
             raise
         finally:
             self._refreshing -= 1
-        self._rebuild()
+        self._rebuild_now()
         for future in futures:
             future.result()
 
@@ -428,20 +428,14 @@ class ToolSet(ReadOnlyToolSet):
 
     def _rebuild(self) -> None:
         """Rebuild all views from the stored tools, atomically."""
-        self._cancel_rebuild()
         order = dict.fromkeys(self._source.group)
         known = self._server_tools
         tools = {server: known[server] for server in order if server in known}
-        loop = asyncio.get_running_loop()
-        started = loop.time()
         try:
             index = build_index(self._options, tools)
         except NameCollision as error:
             self._collision = error
             raise
-        finally:
-            now = loop.time()
-            self._next_rebuild_at = now + REBUILD_INTERVAL_FACTOR * (now - started)
         problems = self._problems
         self._server_tools = tools
         self._problems = {each: problems[each] for each in problems if each in order}
@@ -461,9 +455,20 @@ class ToolSet(ReadOnlyToolSet):
 
     def _try_rebuild(self) -> None:
         try:
-            self._rebuild()
+            self._rebuild_now()
         except NameCollision as error:
             logger.warning("the tools are unchanged: %s", error)
+
+    def _rebuild_now(self) -> None:
+        """Rebuild the views now; the next change waits in proportion to the time."""
+        self._cancel_rebuild()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            self._rebuild()
+        finally:
+            now = loop.time()
+            self._next_rebuild_at = now + REBUILD_INTERVAL_FACTOR * (now - started)
 
     def _cancel_rebuild(self) -> None:
         if self._rebuild_timer is not None:

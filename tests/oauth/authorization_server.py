@@ -34,10 +34,7 @@ import mcpwire
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from raw_server import Connection, RawServer
-
-if TYPE_CHECKING:
-    from raw_server import Connection, RawRequest
+    from raw_server import Connection, RawRequest, RawServer
 
 __all__ = [
     "ID_JAG",

@@ -257,8 +257,8 @@ async def test_tools_are_exported_for_each_api(made, export):
     ("options", "error", "problem"),
     [
         ({"errors": "ignore"}, ValueError, "errors must be 'raise' or 'result'"),
-        ({"max_result_bytes": 0}, ValueError, "max_result_bytes must be an integer"),
-        ({"max_result_bytes": True}, ValueError, "max_result_bytes must be an integer"),
+        ({"max_result_bytes": 0}, ValueError, "an integer above 0, got 0"),
+        ({"max_result_bytes": True}, ValueError, "an integer above 0, got True"),
         ({"allow": [7]}, TypeError, "a pattern must be a string, got 7"),
         ({"deny": [7]}, TypeError, "a pattern must be a string, got 7"),
         ({"confirm": [7]}, TypeError, "a pattern must be a string, got 7"),

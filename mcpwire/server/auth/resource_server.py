@@ -169,7 +169,7 @@ def _matches(pattern: re.Pattern[str], text: str) -> bool:
 
 def read_credentials(values: Sequence[str]) -> Credentials | None:
     """Return the token of ``Authorization``; ``None``: no field or another scheme."""
-    field = _only_field("Authorization", values)
+    field = _only_field("Authorization field", values)
     if field is None:
         return None
     match = _FIELD.fullmatch(field)
@@ -186,7 +186,7 @@ def read_credentials(values: Sequence[str]) -> Credentials | None:
 
 def read_key(name: str, values: Sequence[str]) -> Credentials | None:
     """Return the key of a separate header field. Raises `MalformedCredentials`."""
-    key = _only_field(name, values)
+    key = _only_field(f"field {name!r}", values)
     if key is not None and not _matches(_KEY, key):
         raise MalformedCredentials(f"the field {name!r} holds no key")
     return None if key is None else Credentials(name, key)
@@ -195,7 +195,7 @@ def read_key(name: str, values: Sequence[str]) -> Credentials | None:
 def _only_field(name: str, values: Sequence[str]) -> str | None:
     if len(values) > 1:
         # RFC 9110, 5.3: no list, so never repeated; a proxy may have read the other.
-        raise MalformedCredentials(f"there is more than one field {name!r}")
+        raise MalformedCredentials(f"there is more than one {name}")
     return values[0].strip(" \t") if values else None
 
 

@@ -1,4 +1,4 @@
-"""``mcpwire serve``, and ``mcpwire demo-server`` over HTTP."""
+"""``mcpwire serve``, and ``mcpwire demo-server`` and ``mcpwire gateway`` over HTTP."""
 
 import asyncio
 import fcntl

@@ -113,12 +113,13 @@ def test_invalid_proof_is_refused(shown):
     assert 'error="invalid_dpop_proof"' in refused.http_headers[0][1]
 
 
-def test_proof_cannot_be_replayed():
-    server, made = dpop_server(), proof()
+@pytest.mark.parametrize("skew", [-59, 0, 59])
+def test_proof_cannot_be_replayed(skew):
+    server, made = dpop_server(), proof(iat=NOW + skew)
     ask(server, authorization=f"DPoP {TOKEN}", dpop=made)
     refused = refusal(server, authorization=f"DPoP {TOKEN}", dpop=made)
     assert refused.error == "invalid_dpop_proof"
-    another = proof(jti="two")
+    another = proof(iat=NOW + skew, jti="two")
     assert ask(server, authorization=f"DPoP {TOKEN}", dpop=another).subject == "ann"
 
 

@@ -95,7 +95,7 @@ async def answer(reader):
 async def rest(reader):
     """Return all bytes until the connection ends, also by a reset."""
     received = b""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(ConnectionError):
         while data := await reader.read(65_536):
             received += data
     return received

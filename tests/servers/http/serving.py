@@ -214,10 +214,11 @@ def serving_ours(argv_of: Callable[[int], tuple[str, ...]]):
         try:
             yield served.url
             served.process.send_signal(signal.SIGTERM)
-            assert served.process.wait(STOP_S) == 0
+            assert served.process.wait(STOP_S) == 0, b"".join(served.output)
         finally:
             served.stop()
-        assert b"Traceback" not in b"".join(served.output)
+        output = b"".join(served.output)
+        assert b"Traceback" not in output, output
 
 
 @contextlib.contextmanager
