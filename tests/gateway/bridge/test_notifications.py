@@ -364,6 +364,25 @@ async def test_session_that_ends_while_it_subscribes_leaves_the_others_subscribe
         assert (await client.wait_for(UPDATED))["params"] == memo
 
 
+async def test_refused_subscription_that_ended_meanwhile_succeeds():
+    pending = []
+
+    def subscribe(_, up):
+        pending.append(up.current["id"])
+        return SILENCE
+
+    up = server(**{"resources/subscribe": subscribe})
+    async with raw(up) as client:
+        id = client.request("resources/subscribe", {"uri": "memo://1"})
+        await until(lambda: pending)
+        end = client.request("resources/unsubscribe", {"uri": "memo://1"})
+        await client.settle()
+        error = {"code": -32602, "message": "no"}
+        up.send({"jsonrpc": "2.0", "id": pending[0], "error": error})
+        for each in (id, end):
+            assert (await client.response(each))["result"] == {}
+
+
 async def test_session_subscriptions_move_to_a_replacement_server():
     first, second, third = server(), server(), server()
     third.methods["resources/subscribe"] = refuse
