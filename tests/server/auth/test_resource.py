@@ -257,7 +257,7 @@ def test_missing_required_scope_gets_403_with_all_scopes():
 @pytest.mark.rule("FLOW-16")
 def test_scope_includes_are_transitive_and_may_be_cyclic():
     tokens = StaticTokens({"t": {"subject": "ann", "scopes": ["admin", "else"]}})
-    includes = {"admin": ["write"], "write": ["read", "admin"]}
+    includes = {"admin": ["write"], "write": ["read", "admin"], "audit": ["log"]}
     server = resource(tokens, required_scopes=["read"], includes=includes)
     known = ask(server, authorization="Bearer t")
     assert known.scopes == {"admin", "write", "read", "else"}
