@@ -81,7 +81,8 @@ def test_settings_of_the_users_client_are_used_and_it_is_not_closed(library):
         assert headers["cookie"] + headers["x-mine"] + headers["x-hook"] == "kept=213"
         assert headers["accept"] != "never"
         assert len(statuses) == len(server.requests)
-        assert server.connections <= 2  # a GET may be in flight
+        # The user's pool reuses connections, those of finished responses at least.
+        assert server.connections < len(server.requests)
         with opened(server.url, http_client) as client:
             assert not http_client.is_closed
             http_client.close()
