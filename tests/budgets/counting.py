@@ -4,7 +4,7 @@ A profile function receives each Python function that is entered (or resumed, if
 coroutine) and each C function that is called from Python. That is enough to count all
 costs of a call, however its functions are imported or bound: a
 decoded message is a call of orjson's `loads`, a system call one of the few functions
-that make one, a turn of the loop an entry of `_run_once`.
+that make one, one loop iteration an entry of `_run_once`.
 """
 
 import gc

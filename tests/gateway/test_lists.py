@@ -321,7 +321,7 @@ async def test_change_during_a_fetch_causes_another_fetch():
         [upstreams] = gateway.pool.shared
         upstreams.catalog.mark_stale("tools", "s")
         second = asyncio.create_task(client.list_tools())
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         slow.may_answer.set()
         assert tool_names(await first) in (["s_old"], ["s_new"])
         assert tool_names(await second) == ["s_new"]
@@ -334,7 +334,7 @@ async def test_cancelled_list_request_does_not_cancel_the_shared_fetch():
         first = asyncio.create_task(client.list_tools())
         await slow.list_requested.wait()
         second = asyncio.create_task(client.list_tools())
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         first.cancel()
         slow.may_answer.set()
         assert tool_names(await second) == ["s_old"]

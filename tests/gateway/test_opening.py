@@ -263,7 +263,7 @@ async def test_server_replaced_while_a_session_opens_is_not_connected(turns):
         client = mcpwire.Client(gateway, mode="2025-11-25")
         connecting = asyncio.create_task(client.connect())
         for _ in range(turns):
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
         await gateway.replace({"a": servers["a"]})
         await connecting
         assert tool_names(await client.list_tools()) == ["a_x"]

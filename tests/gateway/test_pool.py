@@ -189,7 +189,7 @@ async def test_cancelled_waiter_leaves_the_set_to_the_others():
     slow = Held(is_ready=False)
     first = asyncio.create_task(kept.open_shared("a", "me", lambda: slow))
     second = asyncio.create_task(kept.open_shared("a", "me", Held))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     assert kept.find("a") is None
     first.cancel()
     slow.may_open.set()
@@ -226,7 +226,7 @@ async def test_pool_full_of_busy_sets_keeps_them_and_refuses_another():
     await kept.open_shared("1", "me", lambda: busy)
     busy.users += 1
     waiting = asyncio.create_task(kept.open_shared("2", "me", lambda: opening))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     made = []
     for _ in range(3):
         with pytest.raises(mcpwire.InternalError, match="too many"):

@@ -61,7 +61,7 @@ class RandomUser:
         for _ in range(40):
             with contextlib.suppress(*EXPECTED):
                 await self.chance.choice(steps)(self.chance.choice(NAMES))
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
 
     async def call(self, name):
         number = self.chance.random()

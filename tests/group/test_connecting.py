@@ -186,7 +186,7 @@ async def test_async_on_error_function_skips_or_raises():
     seen = []
 
     async def decide(name, error):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         seen.append((name, str(error)))
         if name == "fatal":
             raise LookupError(name)
@@ -397,7 +397,7 @@ async def test_cancelling_the_only_waiter_at_any_turn_leaves_no_connection(how):
         }[how]()
         task = asyncio.ensure_future(work)
         for _ in range(turns):
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled():
@@ -442,7 +442,7 @@ async def test_cancelled_connect_all_keeps_servers_that_others_connected():
     connecting = asyncio.ensure_future(group.connect_all())
     await until(lambda: requested.waiting and slow.waiting)
     connect = asyncio.ensure_future(group.connect("wanted"))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     requested.release()
     await connect
     connecting.cancel()
@@ -487,7 +487,7 @@ async def test_call_waits_while_its_server_is_connecting():
     connecting = asyncio.ensure_future(group.connect_all())
     await until(lambda: slow.waiting)
     call = asyncio.ensure_future(group.call_tool("slow", "x"))
-    await asyncio.sleep(0)  # a turn of the loop
+    await asyncio.sleep(0)  # one loop iteration
     slow.release()
     assert (await call).text == "S"
     await connecting

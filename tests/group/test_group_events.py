@@ -147,7 +147,7 @@ async def test_stream_iteration_ends_when_the_group_is_closed():
     async with Group({"a": server}) as group:
         events = group.events()
         reading = [asyncio.ensure_future(iterate(events)) for _ in range(2)]
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         server.notify(TOOLS)
         await until(lambda: received)
         server.notify(LOG, level="info", data=1)
@@ -172,7 +172,7 @@ async def test_cancelled_wait_for_an_event_loses_no_event():
     async with Group({"a": server}) as group:
         events = group.events()
         waiting = asyncio.ensure_future(events.next())
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         waiting.cancel()
         await asyncio.wait([waiting])
         server.notify(TOOLS)
@@ -187,7 +187,7 @@ async def test_notification_of_a_disconnected_server_is_dropped():
     async with Group({"a": server}, on_notification=received.append) as group:
         client = group["a"]
         leaving = asyncio.ensure_future(group.disconnect("a"))
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         client._connection.inbound.notification(TOOLS, None, None)
         await leaving
     assert received == []

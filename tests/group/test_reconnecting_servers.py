@@ -146,7 +146,7 @@ async def test_disconnected_server_is_not_restarted():
         await group.disconnect("a")
         left = server.broken
         for _ in range(20):
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
         assert server.broken == left
         assert state(group) == "idle"
 

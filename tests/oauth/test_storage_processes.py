@@ -37,7 +37,7 @@ import mcpwire.transports.http.direct, mcpwire.transports.oauth.fetch
 url, path, clock = sys.argv[1:]
 module.wall_time = lambda: time.time() + os.stat(clock).st_size
 
-# Who has the lease may be kept waiting until all the others look at it.
+# The owner of the lease may be kept waiting until all the others look at it.
 LIMITS = mcpwire.Limits(oauth_timeout=40)
 
 def say(word):

@@ -125,7 +125,7 @@ async def opened(
     finally:
         await client.aclose()
     for _ in range(20):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     left = [task.get_name() for task in asyncio.all_tasks() - before]
     assert not [name for name in left if name.startswith("mcpwire")]
 

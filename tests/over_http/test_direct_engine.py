@@ -231,7 +231,7 @@ async def test_each_call_gets_its_response_or_an_error_and_runs_once(seed, secur
         end = "cancel" if how == "mute" else rng.choice(("wait", "wait", "cancel"))
         if end == "cancel":
             for _ in range(rng.randrange(12)):
-                await asyncio.sleep(0)  # a turn of the loop
+                await asyncio.sleep(0)  # one loop iteration
             if rng.random() < 0.5 or not engine.abort(response, STOP):
                 task.cancel()
         try:
@@ -423,7 +423,7 @@ async def test_unwritten_requests_are_bounded_over_all_exchanges(deaf_server):
 async def test_requests_waiting_for_a_connection_count_as_unwritten(deaf_server):
     async with engine_to(deaf_server, limits=Limits(unwritten=1000)) as engine:
         first = asyncio.create_task(engine.ask(body=b"x" * 800))
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         with pytest.raises(TransportError, match=r"Limits\.unwritten"):
             await engine.ask(body=b"x" * 800)
         first.cancel()

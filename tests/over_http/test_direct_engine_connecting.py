@@ -183,7 +183,7 @@ async def test_abort_takes_precedence_over_a_simultaneous_connect_error(
             CallCancelled("x", reason="of the test"),
         )
         call = asyncio.create_task(engine.ask(response=response))
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         may_fail.set()
         assert engine.abort(response, cancelled)
         with pytest.raises(CallCancelled) as caught:

@@ -212,7 +212,7 @@ async def test_call_aborted_while_writing_does_not_end_other_calls(
         beside = asyncio.ensure_future(it.send(request))
         # Writes of the connection preface, of the head, of the body, of its end.
         while counted_writes() < writes:  # noqa: ASYNC110 - no event signals it
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
         assert it.abort(early, CallCancelled("tools/call"))
         with pytest.raises(CallCancelled):
             await call
@@ -259,7 +259,7 @@ async def test_calls_cancelled_at_any_time_free_their_streams(trust):
         if number % 2:
             task = asyncio.ensure_future(sent)
             for _ in range(chance.randrange(60)):
-                await asyncio.sleep(0)  # a turn of the loop
+                await asyncio.sleep(0)  # one loop iteration
             task.cancel()
             await asyncio.wait([task])
         else:

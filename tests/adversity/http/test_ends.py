@@ -171,8 +171,8 @@ async def test_engine_is_closed_although_closing_is_cancelled_twice():
     left = channel.spawn(stay)
     closing = asyncio.create_task(channel.aclose())
     for _ in range(2):
-        await asyncio.sleep(0)  # a turn of the loop
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
+        await asyncio.sleep(0)  # one loop iteration
         assert not engine.is_closed
         closing.cancel()
     with pytest.raises(asyncio.CancelledError):

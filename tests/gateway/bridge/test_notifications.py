@@ -73,7 +73,7 @@ async def test_burst_of_changes_becomes_one_notification_and_a_later_one_another
         await client.ask("tools/list")
         for _ in range(20):
             up.notify(CHANGED)
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
         await client.wait_for(CHANGED)
         up.notify(CHANGED)
         await client.wait_for(CHANGED)

@@ -127,7 +127,7 @@ async def test_request_id_in_use_is_refused_and_the_first_call_continues():
 @pytest.mark.case("D15")
 async def test_a_thousand_calls_at_once_on_one_session_are_all_answered():
     async def work(params, request):
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
         return content(params["arguments"]["text"])
 
     async with in_session(work) as (bench, hand):

@@ -101,7 +101,7 @@ async def test_body_can_be_refused_in_the_loop_turn_of_its_timeout():
     while not task.done():
         if made._reading is not None and made._reading.expired():
             made.stop_reading(503, "the server ends")
-        await asyncio.sleep(0)  # a turn of the loop
+        await asyncio.sleep(0)  # one loop iteration
     with pytest.raises(HttpProblem) as caught:
         await task
     assert caught.value.status == 503

@@ -39,7 +39,7 @@ class Flood:
         send = request.session.send if is_beside else request.notify
         for _ in range(EVENTS):
             send("notifications/message", {"level": "info", "data": "x" * EVENT})
-            await asyncio.sleep(0)  # a turn of the loop
+            await asyncio.sleep(0)  # one loop iteration
         self.sent += 1
         if is_beside:
             return {"content": []}

@@ -57,7 +57,7 @@ async def play(steps):
             elif step == "answer":
                 await tasks.update(task_id, dict.fromkeys(keys[:1], ACCEPT))
             elif step == "turn":
-                await asyncio.sleep(0)  # a turn of the loop, which is what is tested
+                await asyncio.sleep(0)  # one loop iteration, which is what is tested
             elif step == "cancel":
                 await tasks.cancel(task_id)
             elif step == "end":
