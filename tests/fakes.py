@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import weakref
 from typing import TYPE_CHECKING, Any
 
-from mcpwire.errors import RPCError
+from mcpwire.errors import RPCError, TransportError
+from mcpwire.transports.base import is_on_loop
 from mcpwire.transports.memory import MemoryChannel, memory_pair
 
 if TYPE_CHECKING:
@@ -47,11 +50,17 @@ class FakeServer:
         self.received: list[dict[str, Any]] = []
         self.current: dict[str, Any] = {}
         self.channel: MemoryChannel | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._clients: weakref.WeakKeyDictionary[
+            MemoryChannel, weakref.ref[MemoryChannel]
+        ] = weakref.WeakKeyDictionary()
 
     def open_in_memory(self, client: Any, limits: Any) -> MemoryChannel:
         near, far = memory_pair(client, self, limits=limits)
         far.receive = lambda data: self._receive_on(far, data)
-        self.channel = far
+        far.is_scripted = True
+        self.channel, self.loop = far, asyncio.get_running_loop()
+        self._clients[far] = weakref.ref(near)
         return near
 
     def _receive_on(self, channel: MemoryChannel, data: bytes) -> None:
@@ -66,8 +75,16 @@ class FakeServer:
     # Its end of the wire reads and writes plain JSON, without our checks.
 
     def send(self, message: Any) -> None:
+        self.write(json.dumps(message).encode() + b"\n")
+
+    def write(self, data: bytes) -> None:
+        """Send lines, from any thread."""
         assert self.channel is not None
-        self.channel._write(json.dumps(message).encode() + b"\n")
+        assert self.loop is not None
+        if is_on_loop(self.loop):
+            self.channel.transmit(data)
+        else:
+            self.loop.call_soon_threadsafe(self.channel.transmit, data)
 
     def notify(self, method: str, **params: Any) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
@@ -121,11 +138,21 @@ class FakeServer:
             return {}
         return RPCError("Method not found", code=-32601)
 
-    def die(self) -> None:
-        """End the connection, as a child that exits does."""
-        other = None if self.channel is None else self.channel._other_end
-        if other is not None:
-            other._on_peer_closed()
+    def die(self, *, soon: bool = False) -> None:
+        """End the connection, as a child that exits does; soon: after its lines."""
+        client = self.client_end
+        if client is not None:
+            end = TransportError("the peer closed it", target=client.target)
+            if soon:
+                asyncio.get_running_loop().call_soon(client.give_up, end)
+            else:
+                client.give_up(end)
+
+    @property
+    def client_end(self) -> MemoryChannel | None:
+        """The client's end of the newest connection, while the client has it."""
+        client = self._clients.get(self.channel) if self.channel is not None else None
+        return None if client is None else client()
 
     def requests(self, method: str) -> list[dict[str, Any]]:
         """Return the params of each request of that method so far."""

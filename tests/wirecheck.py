@@ -198,7 +198,7 @@ class WireCheck:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
-    """Let every duplex connection report what it sends."""
+    """Let every duplex connection report what it sends, except scripted peers."""
     from mcpwire.transports.duplex import Duplex
 
     send, requested, withdrawn = Duplex._send, Duplex.on_request, Duplex.on_cancelled
@@ -206,7 +206,8 @@ def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:
     @functools.wraps(send)
     def checked_send(self, data):
         send(self, data)
-        check.sent(self, data)
+        if not getattr(self, "is_scripted", False):
+            check.sent(self, data)
 
     @functools.wraps(requested)
     def noted_request(self, id, method, params):

@@ -42,7 +42,7 @@ class MortalServer(FakeServer):
         return super().open_in_memory(client, limits)
 
     def die(self):
-        self.channel._loop.call_soon(self.channel._other_end._on_peer_closed)
+        super().die(soon=True)
 
     def listen(self, params, _):
         self.notify(
@@ -429,8 +429,8 @@ async def test_closing_at_any_step_of_reopening_leaves_no_connection(
     for turn in range(4):
         calls.append(asyncio.create_task(client.call_tool("x")))
         await asyncio.sleep(0)  # one loop iteration
-        if turn and (near := server.channel._other_end) is not None:
-            near._on_peer_closed()
+        if turn:
+            FakeServer.die(server)
     await closing
     names = {task.get_name() for task in asyncio.all_tasks()}
     assert "mcpwire-reconnect" not in names

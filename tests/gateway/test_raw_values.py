@@ -131,7 +131,7 @@ async def test_unreadable_result_fails_only_its_call(era, raw):
         if params["arguments"]:
             return {"content": [], "structuredContent": params["arguments"]}
         id = json.dumps(server.current["id"]).encode()
-        server.channel._write(
+        server.write(
             b'{"jsonrpc":"2.0","id":%s,"result":{"content":[],"z":%s}}\n' % (id, raw)
         )
         return SILENCE

@@ -88,7 +88,7 @@ async def test_server_that_dies_at_once_is_restarted_a_limited_number_of_times()
         def answer(self, request):
             super().answer(request)
             if request["method"] == "initialize" and self.connections > 1:
-                self.channel._loop.call_soon(self.die)
+                self.loop.call_soon(self.die)
 
     server = Fleeting()
     backoff = Backoff(first=0.001, maximum=60, attempts=3)

@@ -79,23 +79,11 @@ class Wire:
         self.is_closed = False
         self._near = host.server.open_in_memory(self, DEFAULT_LIMITS)
         self._near.receive = self.receive
-        self._make_safe(self._near._other_end)
-
-    def _make_safe(self, far: Any) -> None:
-        """Allow tests to push messages from their own thread."""
-        write, loop = far._write, asyncio.get_running_loop()
-
-        def safe(data: bytes) -> None:
-            if threading.current_thread() is self.host.thread:
-                write(data)
-            else:
-                loop.call_soon_threadsafe(write, data)
-
-        far._write = safe
+        self._near.is_scripted = True
 
     def send(self, message: Message) -> None:
         """Pass on a message of the client."""
-        self._near._write(json.dumps(message).encode() + b"\n")
+        self._near.transmit(json.dumps(message).encode() + b"\n")
 
     def receive(self, data: bytes) -> None:
         """Route messages of the server to their outlets."""

@@ -67,7 +67,7 @@ class CrashingServer(FakeServer):
         )
 
     def die(self):
-        self.channel._loop.call_soon(self.channel._other_end._on_peer_closed)
+        super().die(soon=True)
 
     def listen(self, params, _):
         self.acknowledge(self.current["id"], params["notifications"])

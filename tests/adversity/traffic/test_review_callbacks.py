@@ -59,7 +59,7 @@ async def test_cancelled_error_in_a_hook_loses_no_response(hook, caplog):
     def both_at_once(_, server):
         line = b'{"jsonrpc":"2.0","method":"x/y"}\n'
         answer = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}\n'
-        server.channel._write(line + answer % server.current["id"])
+        server.write(line + answer % server.current["id"])
         return SILENCE
 
     server = FakeServer({"tools/call": both_at_once})

@@ -204,6 +204,7 @@ class RawClient:
         self._last = 0
         self.channel = server.open_in_memory(self, DEFAULT_LIMITS)
         self.channel.receive = self.receive
+        self.channel.is_scripted = True
 
     def receive(self, data: bytes) -> None:
         self.lines += [json.loads(line) for line in data.splitlines()]
@@ -211,7 +212,7 @@ class RawClient:
 
     def send(self, **members: Any) -> None:
         message = {"jsonrpc": "2.0", **members}
-        self.channel._write(json.dumps(message).encode() + b"\n")
+        self.channel.transmit(json.dumps(message).encode() + b"\n")
 
     def request(self, method: str, params: Any = None, **meta: Any) -> int:
         """Send a request and return its id."""

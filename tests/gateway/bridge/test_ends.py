@@ -121,7 +121,7 @@ async def test_unwritable_arguments_fail_only_their_call():
             b'{"jsonrpc":"2.0","id":"h","method":"tools/call",'
             b'"params":{"name":"up_t","arguments":{"n":1e400}}}\n'
         )
-        client.channel._write(huge)
+        client.channel.transmit(huge)
         fine = await client.call()
         assert fine["result"]["content"] == []
         (refused,) = [line for line in client.lines if "error" in line]

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import mcpwire
+from mcpwire.errors import TransportError
 from mcpwire.server.stdio import serve_stdio
 from mcpwire.transports import Messages, Reverse, Stream
 
@@ -53,9 +54,7 @@ async def _at_once() -> None:
 
 
 def _cut_memory(near: Any) -> None:
-    far = near._other_end
-    near._on_peer_closed()
-    far._on_peer_closed()
+    near.give_up(TransportError("the peer closed it", target=near.target))
 
 
 class _MemoryTarget:
