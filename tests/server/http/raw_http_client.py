@@ -27,7 +27,11 @@ class Visit(asgi_driver.Visit):
         more = {"query_string": query.encode(), "client": None}
         super().__init__(asgi_driver.scope(verb, path, headers.items(), **more))
         self.exchange = Exchange(
-            self.scope, self.receive, self.send, DEFAULT_LIMITS, timeouts
+            self.scope,
+            lambda: self.receive(),  # noqa: PLW0108 - a test may replace it
+            lambda event: self.send(event),  # noqa: PLW0108 - as above
+            DEFAULT_LIMITS,
+            timeouts,
         )
         self.exchange.principal = principal
         self._seen = 0

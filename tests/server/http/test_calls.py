@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from living import living
 from raw_client import failure, notice, request, success
 from raw_http_client import (
     QUICK,
@@ -18,6 +19,7 @@ from raw_http_client import (
 )
 
 from mcpwire.server.http.exchange import Timeouts
+from mcpwire.server.http.streams import Stream
 
 ENDED = "the session ended before the answer"
 
@@ -251,8 +253,7 @@ async def test_cancelling_the_asgi_task_at_stream_start_leaves_no_writer():
         visit.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await visit.task
-        (session,) = bench.sessions
-        (stream,) = session._streams.values()
+        (stream,) = living(Stream)
         assert stream.writer is None
         work.release.set()
         await bench.sessions.settle(30)

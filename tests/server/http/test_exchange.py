@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-import time
 
 import pytest
 from asgi_driver import Visit, scope
+from clocks import on_a_clock_by_hand
 from proportion import grows_in_proportion
 
 from mcpwire import Limits
@@ -93,17 +93,19 @@ async def test_too_large_body_with_a_false_content_length_is_refused():
     assert caught.value.status == 413
 
 
+@on_a_clock_by_hand
 async def test_body_can_be_refused_in_the_loop_turn_of_its_timeout():
-    _, made = opened(limits=Limits(body_timeout=0.001))
-    task = asyncio.get_running_loop().create_task(made.body())
+    _, made = opened(limits=Limits(body_timeout=1.0))
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(made.body())
     await asyncio.sleep(0)  # until it reads
-    time.sleep(0.002)  # noqa: ASYNC251 - the turn is to last
-    while not task.done():
-        if made._reading is not None and made._reading.expired():
-            made.stop_reading(503, "the server ends")
-        await asyncio.sleep(0)  # one loop iteration
+    stopped = loop.create_future()
+    stop = lambda: stopped.set_result(made.stop_reading(503, "it ends"))  # noqa: E731
+    loop.call_later(2.0, loop.call_soon, stop)
+    loop.jump(3.0)  # both timers are due in one turn
     with pytest.raises(HttpProblem) as caught:
         await task
+    assert stopped.done()
     assert caught.value.status == 503
 
 
@@ -245,15 +247,13 @@ class Repeating:
 def test_one_timer_serves_callbacks_that_add_themselves_again():
     async def main():
         loop = asyncio.get_running_loop()
-        expired = 0
-
-        class Counted(TimerQueue):
-            def _expire(self, loop):
-                nonlocal expired
-                expired += 1
-                super()._expire(loop)
-
-        queue = Counted(10)
+        timers = []
+        call_at = loop.call_at
+        loop.call_at = lambda at, *args, **options: (
+            timers.append(at),
+            call_at(at, *args, **options),
+        )[1]
+        queue = TimerQueue(10)
         each = [Repeating(queue) for _ in range(10)]
         for callback in each:
             queue.add(callback)
@@ -261,7 +261,8 @@ def test_one_timer_serves_callbacks_that_add_themselves_again():
         end = loop.time() + 1_000
         await asyncio.sleep(end - loop.time())
         assert all(99 <= callback.called <= 101 for callback in each)
-        assert expired <= 1_010  # one for each time that one of them was due
+        # One for each time that one of them was due, and one for each sleep above.
+        assert len(timers) <= 1_010 + 11
 
     in_virtual_time(main)
 

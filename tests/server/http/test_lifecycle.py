@@ -4,11 +4,26 @@ import asyncio
 
 import pytest
 import raw_client
+import raw_http_client
 from asgi_driver import Visit
-from hosted import app, asgi_request, call, echo, post, posted, subscribed, text, tools
+from hosted import (
+    app,
+    asgi_request,
+    call,
+    echo,
+    fields,
+    post,
+    posted,
+    subscribed,
+    text,
+    tools,
+)
 from raw_http_client import Work, turns
 
+from mcpwire.server.http.exchange import Timeouts
+from mcpwire.server.http.stateless import Stateless
 from mcpwire.server.notifications import TOOLS
+from mcpwire.wire.jsonrpc import parse_message
 
 # Lifespan...
 
@@ -128,6 +143,15 @@ async def busy():
     return work, made, running
 
 
+def begin_stateless(work):
+    """Return the part of an application without sessions, and a running call of it."""
+    stateless, message = Stateless(tools(work)), call()
+    timeouts = Timeouts(body=30, stream_after=30)
+    running = raw_http_client.Visit("POST", dict(fields(message)), timeouts=timeouts)
+    serving = stateless.serve(running.exchange, parse_message(message))
+    return stateless, running.begin(serving)
+
+
 @pytest.mark.case("D17")
 async def test_draining_finishes_calls_and_refuses_new_requests():
     work, made, running = await busy()
@@ -165,10 +189,12 @@ async def test_call_that_outlasts_draining_gets_an_error_response():
 
 
 async def test_call_that_ends_in_the_loop_turn_of_its_stop_is_answered():
-    work, made, running = await busy()
+    work = Work()
+    stateless, running = begin_stateless(work)
+    await work.began.wait()
     work.release.set()
-    made._stateless.stop_all()
-    made._stateless.stop_all()
+    stateless.stop_all()
+    stateless.stop_all()
     await running.done()
     assert running.status == 200
     assert running.task.cancelling() == 0
@@ -176,30 +202,31 @@ async def test_call_that_ends_in_the_loop_turn_of_its_stop_is_answered():
 
 async def test_a_handler_that_stops_the_server_is_answered():
     async def stops(params, request):
-        made._stateless.stop_all()
+        stateless.stop_all()
         return {"content": [{"type": "text", "text": "stopped"}]}
 
-    made = app(stops)
-    running = await posted(call()).begin(made).done()
-    assert text(running.json()) == "stopped"
+    stateless, running = begin_stateless(stops)
+    await running.done()
+    assert text(running.json) == "stopped"
     assert running.task.cancelling() == 0
 
 
 async def test_a_handler_that_is_cancelled_while_it_stops_the_server_ends():
     async def stops(params, request):
-        made._stateless.stop_all()
+        stateless.stop_all()
         running.task.cancel()
         return {"content": []}
 
-    made = app(stops)
-    running = posted(call()).begin(made)
+    stateless, running = begin_stateless(stops)
     with pytest.raises(asyncio.CancelledError):
         await running.done()
 
 
 async def test_a_call_that_is_stopped_twice_stays_cancelled():
-    _, made, running = await busy()
-    made._stateless.stop_all()
+    work = Work()
+    stateless, running = begin_stateless(work)
+    await work.began.wait()
+    stateless.stop_all()
     running.task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running.done()

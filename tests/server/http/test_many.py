@@ -20,8 +20,10 @@ from hosted import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from living import living
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.server.http.exchange import Exchange
 from mcpwire.server.notifications import TOOLS
 from mcpwire.versions import REVISIONS
 
@@ -51,7 +53,8 @@ async def test_thousand_calls_with_one_id_get_their_own_responses():
         progress, answer = visit.sse()
         assert progress["params"]["message"] == f"s{number}"
         assert text(answer) == f"s{number}"
-    assert not made._open
+    waiting.clear()
+    assert living(Exchange) == []
 
 
 @pytest.mark.rule("TR-HTTP-15")

@@ -5,10 +5,12 @@ import asyncio
 import pytest
 import raw_client
 from hosted import app, call, echo, post, posted, tools
+from living import living
 from raw_http_client import Work
 
 from mcpwire import Limits
 from mcpwire.errors import LocalProtocolError, MissingCapability
+from mcpwire.server.http.exchange import Exchange
 
 # Notifications before the response...
 
@@ -229,8 +231,7 @@ async def test_calls_leave_no_tasks_and_no_timers():
         await post(made, call(progressToken="t"))
     await post(made, call())
     assert asyncio.all_tasks() == before
-    assert not made._open
-    assert not made._stateless._calls
+    assert living(Exchange) == []
 
 
 async def test_a_plain_call_starts_no_task():

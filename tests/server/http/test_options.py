@@ -5,9 +5,11 @@ import asyncio
 import pytest
 import raw_client
 from hosted import opened, opening, post
+from living import living
 
 from mcpwire import Context, Server
 from mcpwire.server.http.event_store import MemoryEventStore
+from mcpwire.server.http.sessions import HttpSession
 from mcpwire.testing import VirtualClockLoop
 
 CALL = raw_client.request(1, "tools/call", {"name": "tell", "arguments": {}})
@@ -48,8 +50,7 @@ async def test_refused_batch_in_stateless_mode_leaves_no_session(version, batch)
     app = server.asgi(stateless=True)
     answer = await post(app, batch, mcp_protocol_version=version)
     assert answer.status == 400
-    assert app._sessions is not None
-    assert list(app._sessions) == []
+    assert living(HttpSession) == []
     await app.aclose()
 
 

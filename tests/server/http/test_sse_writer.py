@@ -3,21 +3,13 @@
 import asyncio
 
 import pytest
-from loop_polling import until
+from clocks import on_a_clock_by_hand
 from proportion import grows_in_proportion
-from raw_http_client import (
-    QUICK,
-    Bench,
-    Visit,
-    call,
-    called,
-    content,
-    in_session,
-    turns,
-)
+from raw_http_client import QUICK, Bench, Visit, call, content, in_session, turns
 
 from mcpwire.errors import RequestTimeout
 from mcpwire.server.http.exchange import Timeouts
+from mcpwire.server.http.sessions import ServerRequests
 from mcpwire.server.http.streams import DROPPABLE, SseWriter
 
 
@@ -54,7 +46,7 @@ async def test_stream_begins_with_a_comment_so_that_its_head_is_sent():
 async def test_event_added_during_a_write_follows_it():
     writer, visit = made()
     writer.put(b"data: 1\n\n", 1)
-    send = visit.exchange._send
+    send = visit.send
 
     async def slow(event):
         if event.get("body") == b"data: 1\n\n":
@@ -62,7 +54,7 @@ async def test_event_added_during_a_write_follows_it():
             assert writer.unwritten() == [(1, b"data: 1\n\n"), (2, b"data: 2\n\n")]
         await send(event)
 
-    visit.exchange._send = slow
+    visit.send = slow
     visit.begin(writer.run(visit.exchange))
     await visit.until(lambda: b"2" in visit.body)
     assert writer.unwritten() == []
@@ -72,14 +64,14 @@ async def test_event_added_during_a_write_follows_it():
 
 async def test_stream_stopped_during_a_write_is_completed():
     writer, visit = made()
-    send = visit.exchange._send
+    send = visit.send
 
     async def slow(event):
         if event.get("body"):
             writer.stop()
         await send(event)
 
-    visit.exchange._send = slow
+    visit.send = slow
     await visit.begin(writer.run(visit.exchange)).done()
     assert visit.is_complete
 
@@ -90,7 +82,7 @@ async def test_connection_reset_from_receive_counts_as_a_disconnect():
     async def receive():
         raise ConnectionResetError
 
-    visit.exchange._receive = receive
+    visit.receive = receive
     await visit.done()
     assert writer.is_over
 
@@ -138,7 +130,7 @@ async def test_unread_undroppable_events_above_the_limit_end_the_stream():
 @pytest.mark.parametrize("ends", [True, False])
 async def test_stalled_write_counts_as_a_disconnect(ends):
     writer, visit = made(stall=QUICK)
-    visit.exchange._send = never
+    visit.send = never
     writer.put(b"a")
     if ends:
         writer.end()
@@ -150,7 +142,7 @@ async def test_stalled_write_counts_as_a_disconnect(ends):
 
 async def test_writer_aborted_during_a_write_ends_at_once():
     writer, visit = made()
-    visit.exchange._send = never
+    visit.send = never
     writer.put(b"a", 1)
     visit.begin(writer.run(visit.exchange))
     await turns()
@@ -166,7 +158,7 @@ async def test_an_error_of_the_web_server_is_not_hidden():
     async def send(event):
         raise ZeroDivisionError
 
-    visit.exchange._send = send
+    visit.send = send
     with pytest.raises(ZeroDivisionError):
         await writer.run(visit.exchange)
 
@@ -190,26 +182,20 @@ async def test_shorter_ask_timeout_of_server_and_application_applies():
 
 
 async def test_timeout_error_given_as_the_response_is_raised_unchanged():
-    outcome = []
-
-    async def ask(params, request):
-        try:
-            await request.ask("roots/list", {})
-        except RequestTimeout as error:
-            outcome.append(error)
-        return content()
-
-    async with called(ask) as (bench, _hand, visit):
-        await visit.next()
-        (session,) = bench.sessions
-        assert len(session._server_requests) == 1
-        own = RequestTimeout(method="x", timeout=1, elapsed=1)
-        session._server_requests.resolve(1, own)
-        session._server_requests.resolve(1, own)
-        session._server_requests.close()
-        await turns()
-        assert outcome == [own]
-        await visit.done()
+    sent = []
+    requests = ServerRequests()
+    asking = asyncio.ensure_future(requests.ask(sent.append, "roots/list", {}, 60.0))
+    await turns()
+    assert len(requests) == len(sent) == 1
+    own = RequestTimeout(method="x", timeout=1, elapsed=1)
+    requests.resolve(1, own)
+    requests.resolve(1, own)
+    requests.close()
+    with pytest.raises(RequestTimeout) as caught:
+        await asking
+    assert caught.value is own
+    assert len(requests) == 0
+    assert len(sent) == 1
 
 
 @pytest.mark.attack("S13")
@@ -217,21 +203,23 @@ async def test_stalled_end_of_a_stream_counts_as_a_disconnect():
     writer, visit = written(stall=QUICK)
     await visit.until(lambda: visit.body)
     await turns()
-    visit.exchange._send = never
+    visit.send = never
     writer.stop()
     await visit.done()
     assert writer.is_over
 
 
+@on_a_clock_by_hand
 async def test_writer_can_be_aborted_in_the_loop_turn_of_its_write_timeout():
     writer, visit = made(stall=60.0)
-    visit.exchange._send = never
+    visit.send = never
     writer.put(b"a", 1)
     visit.begin(writer.run(visit.exchange))
     await turns()
-    timeout = writer._write_timeout
-    timeout.reschedule(0.0)  # the client has been waited for long enough
-    await until(timeout.expired)
-    writer.abort()
+    loop = asyncio.get_running_loop()
+    aborted = loop.create_future()
+    loop.call_later(61.0, lambda: aborted.set_result(writer.abort()))
+    loop.jump(62.0)  # both timers are due in one turn
     await visit.done()
+    assert aborted.done()
     assert (writer.unread, writer.unwritten()) == (0, [])
