@@ -71,9 +71,13 @@ def issues_jwts(auth: Any) -> None:
     auth.on["/jwks"] = lambda _: json_page({"keys": [public(EC, kid="one")]})
 
 
-def introspecting(auth: Any) -> IntrospectionVerifier:
+def introspecting(auth: Any, **options: Any) -> IntrospectionVerifier:
     return IntrospectionVerifier(
-        auth.url("/introspect"), issuer=auth.issuer, client_id="rs", client_secret="s"
+        auth.url("/introspect"),
+        issuer=auth.issuer,
+        client_id="rs",
+        client_secret="s",
+        **options,
     )
 
 
@@ -121,7 +125,7 @@ async def guarded(auth: Any, verifier: Any, **options: Any) -> AsyncIterator[Gua
             made.server.asgi(), log_config=None, lifespan="on", ws="none"
         )
         uvicorn_server = uvicorn.Server(config)
-        serving = asyncio.ensure_future(uvicorn_server._serve([listening]))
+        serving = asyncio.ensure_future(uvicorn_server.serve([listening]))
         try:
             yield made
         finally:
@@ -210,8 +214,7 @@ async def test_required_dpop_binds_tokens_to_a_key(auth, era):
 @pytest.mark.parametrize("era", ERAS)
 async def test_revoked_token_is_refreshed(auth, era):
     introspects(auth)
-    verifier = introspecting(auth)
-    verifier._remember = 0.0
+    verifier = introspecting(auth, remember=0.0)
     async with guarded(auth, verifier) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with mcpwire.Client(target, mode=era) as client:

@@ -1,6 +1,7 @@
 """Discovery, caching and renewal of the keys of an issuer."""
 
 import asyncio
+from unittest.mock import patch
 
 import pytest
 from issuing import EC, OTHER_EC, Website, claims, public, sign, token
@@ -8,7 +9,7 @@ from resources import ISSUER, NOW
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, DiscoveryError
 from mcpwire.errors import AuthError
-from mcpwire.server.auth import InvalidToken, JwtVerifier
+from mcpwire.server.auth import InvalidToken, JwtVerifier, verifiers
 from mcpwire.server.auth.verifiers import FixedKeys, IssuerKeys
 
 JWKS_URL = "https://keys.example/jwks"
@@ -27,9 +28,10 @@ class JwtSetup:
     def __init__(self, pages, *, place=JWKS_URL):
         self.site = Website(pages)
         self.now = NOW
-        self.verifier = JwtVerifier(ISSUER, jwks_uri=JWKS_URL, clock=lambda: self.now)
-        self.keys = IssuerKeys(ISSUER, place, fetch=self.site)
-        self.verifier._keys = self.keys
+        self.fetch = self.site
+        keys = IssuerKeys(ISSUER, place, fetch=lambda step: self.fetch(step))  # noqa: PLW0108
+        with patch.object(verifiers, "IssuerKeys", return_value=keys):
+            self.verifier = JwtVerifier(ISSUER, jwks_uri=place, clock=lambda: self.now)
 
     def verify(self, kid="a", key=EC, **members):
         made = sign({"alg": "ES256", "kid": kid}, claims(**members), key)
@@ -119,13 +121,12 @@ def test_previous_keys_are_used_for_a_day_after_failures(setup, page):
 def test_concurrent_requests_fetch_the_keys_once():
     setup = JwtSetup({JWKS_URL: jwks(a=EC)})
     arrived = asyncio.Event()
-    fetch = setup.keys._fetch
 
     async def slow(step):
         await arrived.wait()
-        return await fetch(step)
+        return await setup.site(step)
 
-    setup.keys._fetch = slow
+    setup.fetch = slow
 
     async def main():
         made = sign({"alg": "ES256", "kid": "a"}, claims(), EC)
@@ -146,7 +147,7 @@ def test_only_one_request_waits_for_renewed_keys(setup):
         await release.wait()
         return await setup.site(step)
 
-    setup.keys._fetch = blocked_fetch
+    setup.fetch = blocked_fetch
     head, token_claims = {"alg": "ES256", "kid": "a"}, claims(exp=setup.now + 60)
 
     async def main():

@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 from issuing import EC, ED, OTHER_EC, P384, RSA, encoded, public, sign
+from joserfc.jwk import ECKey
 from resources import (
     KNOWN,
     NOW,
@@ -62,7 +63,7 @@ def test_proof_of_the_mcpwire_client_is_accepted():
     key = generate_proof_key()
     prover = Prover(key)
     made = prover.proof("POST", RESOURCE + "?a=b", now=NOW, jti="x", access_token=TOKEN)
-    claims = {"cnf": {"jkt": prover._key.thumbprint()}}
+    claims = {"cnf": {"jkt": ECKey.import_key(key).thumbprint()}}
     server = resource(Verdicts({TOKEN: principal(claims=claims)}), dpop=True)
     assert ask(server, authorization=f"DPoP {TOKEN}", dpop=made).subject == "ann"
 

@@ -47,12 +47,12 @@ def port_of(url):
 
 
 @contextlib.asynccontextmanager
-async def served(server, **options):
+async def served(server, *, address="127.0.0.1:0", **options):
     """Serve on a free port; yields the URL and the task."""
     pytest.importorskip("uvicorn")
     urls = asyncio.Queue()
     task = asyncio.get_running_loop().create_task(
-        serve_http(server, "127.0.0.1:0", announce=urls.put_nowait, **options)
+        serve_http(server, address, announce=urls.put_nowait, **options)
     )
     getting = asyncio.get_running_loop().create_task(urls.get())
     try:

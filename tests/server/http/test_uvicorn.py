@@ -28,11 +28,7 @@ from raw_sockets import (
 from mcpwire import Limits
 from mcpwire.server import log_limit
 from mcpwire.server.http import uvicorn as http1
-from mcpwire.server.http.uvicorn import (
-    MAX_WAITING_REQUESTS,
-    Connections,
-    _limit_accept_errors,
-)
+from mcpwire.server.http.uvicorn import MAX_WAITING_REQUESTS, Connections
 from mcpwire.server.log_limit import LogLimit
 
 HEAD_MOST = 2_048
@@ -409,7 +405,7 @@ async def test_accept_errors_are_logged_once_per_interval(caplog, monkeypatch):
     error = OSError(24, "Too many open files")
     full = {"message": "socket.accept() out of system resource", "exception": error}
     loop.set_exception_handler(lambda _, context: others.append(context))
-    with _limit_accept_errors():
+    async with served(Small()):
         for _ in range(64):
             loop.call_exception_handler(full)
         loop.call_exception_handler({"message": "else"})
@@ -418,7 +414,7 @@ async def test_accept_errors_are_logged_once_per_interval(caplog, monkeypatch):
     ]
     assert others == [{"message": "else"}]
     loop.set_exception_handler(None)
-    with _limit_accept_errors():
+    async with served(Small()):
         loop.call_exception_handler({"message": "else"})
     assert caplog.records[-1].name == "asyncio"
 

@@ -13,6 +13,7 @@ import textwrap
 
 import pytest
 from hosted import call
+from living import living
 from loop_polling import until
 from raw_http_client import Work
 from raw_sockets import (
@@ -78,32 +79,51 @@ async def test_uvicorn_options_with_default_values_are_accepted():
             await serve_http(Small(), str(port), uvicorn=given)
 
 
-def test_wildcard_addresses_have_no_host_name():
-    assert serving._host_name("Box.example") == "box.example"
-    assert serving._host_name("0.0.0.0") is None
-    assert serving._host_name("::") is None
+@pytest.mark.parametrize(
+    ("address", "bound"),
+    [("Box.example:1", "box.example"), ("0.0.0.0:1", None), ("[::]:1", None)],
+)
+async def test_wildcard_addresses_have_no_host_name(address, bound):
+    given = []
+
+    class Bound(Small):
+        def asgi(self, **options):
+            given.append(options["bound"])
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await serve_http(Bound(), address)
+    assert given == [bound]
 
 
-def test_error_for_a_used_port_names_the_address_and_port():
+async def test_error_for_a_used_port_names_the_address_and_port():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"'127.0.0.1', port {port}"):
-            serving._listen("127.0.0.1", port)
+            await serve_http(Small(), str(port))
 
 
-def test_listening_socket_is_tcp_so_that_asyncio_disables_nagle():
-    with serving._listen("127.0.0.1", 0) as listening:
-        # asyncio checks this before it disables Nagle's algorithm.
-        assert listening.proto == socket.IPPROTO_TCP
+async def test_nagle_is_disabled_on_accepted_connections():
+    async with served(Small()) as (url, _), connected(port_of(url)) as (_, writer):
+        ends = [writer.get_extra_info(name) for name in ("peername", "sockname")]
+
+        def accepted():
+            open_ones = (each for each in living(socket.socket) if each.fileno() >= 0)
+            tcp = [each for each in open_ones if each.family == socket.AF_INET]
+            return [each for each in tcp if each.getsockname() == ends[0]][1:]
+
+        await until(accepted)
+        (one,) = accepted()
+        assert one.getpeername() == ends[1]
+        assert one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_ipv6_address_is_formatted_in_brackets():
     try:
-        listening = serving._listen("::1", 0)
+        async with served(Small(), address="[::1]:0") as (url, _):
+            assert url.startswith("http://[::1]:")
     except OSError:
         pytest.skip("there is no IPv6 here")
-    with listening:
-        assert serving._format_address(listening).startswith("[::1]:")
 
 
 async def test_both_eras_are_served(capfd):
@@ -136,9 +156,8 @@ async def test_url_is_printed_on_stderr(capfd, monkeypatch):
 
 
 async def test_open_server_without_auth_logs_a_warning(caplog):
-    with serving._listen("0.0.0.0", 0) as listening:
-        serving._warn_if_open(Small(), listening)
-    assert "it has no auth" in caplog.text
+    async with served(Small(), address="0.0.0.0:0"):
+        assert "it has no auth" in caplog.text
 
 
 @pytest.mark.case("D14")

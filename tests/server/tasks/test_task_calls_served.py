@@ -8,7 +8,7 @@ import pytest
 from task_driver import ID, RELATED, RESULT, Bed, Gate, bed, soon
 
 from mcpwire.errors import RPCError, ToolError
-from mcpwire.server.extensions.tasks import Tasks
+from mcpwire.server.extensions.tasks import MemoryTaskStore, Tasks
 
 START = "1970-01-01T00:16:40.000Z"
 FAILURE = {"content": [{"type": "text", "text": "it broke"}], "isError": True}
@@ -237,23 +237,25 @@ async def test_ids_are_unguessable_and_fit_a_header():
 
 
 async def test_store_failure_at_the_end_does_not_lose_the_result(caplog):
-    async with bed() as tasks:
+    store = MemoryTaskStore()
+    async with bed(store) as tasks:
         gate = Gate()
         task_id = await tasks.begin(gate)
 
         async def broken(_):
             raise OSError("disk full")
 
-        tasks.tasks._store.update = broken
+        store.update = broken
         gate.opened.set()
         assert (await tasks.until(task_id, "completed"))["result"] == RESULT
-        del tasks.tasks._store.update
+        del store.update
     assert "disk full" in caplog.text
 
 
 async def test_opening_the_store_is_retried_after_a_failure(caplog):
     caplog.set_level(logging.CRITICAL)
-    tasks = Bed()
+    store = MemoryTaskStore()
+    tasks = Bed(store)
     opened = []
 
     async def broken(now):
@@ -261,7 +263,7 @@ async def test_opening_the_store_is_retried_after_a_failure(caplog):
         if len(opened) == 1:
             raise OSError("not yet")
 
-    tasks.tasks._store.open = broken
+    store.open = broken
     with pytest.raises(OSError, match="not yet"):
         await tasks.call()
     await tasks.call()
@@ -271,8 +273,8 @@ async def test_opening_the_store_is_retried_after_a_failure(caplog):
 
 
 async def test_cancelling_one_waiter_does_not_cancel_opening_the_store():
-    async with bed() as tasks:
-        store, opening, release = tasks.tasks._store, asyncio.Event(), asyncio.Event()
+    store, opening, release = MemoryTaskStore(), asyncio.Event(), asyncio.Event()
+    async with bed(store) as tasks:
 
         async def slow(_):
             opening.set()
@@ -289,8 +291,8 @@ async def test_cancelling_one_waiter_does_not_cancel_opening_the_store():
 
 
 async def test_call_cancelled_before_its_response_leaves_no_task():
-    async with bed() as tasks:
-        store = tasks.tasks._store
+    store = MemoryTaskStore()
+    async with bed(store) as tasks:
         create, entered = store.create, asyncio.Event()
 
         async def slow(record, limits):

@@ -7,6 +7,7 @@ from task_driver import RESULT, Bed, Gate, bed, soon
 
 from mcpwire.errors import InvalidParams
 from mcpwire.server.extensions import tasks as extension
+from mcpwire.server.extensions.tasks import MemoryTaskStore
 
 
 @pytest.mark.rule("TX-15")
@@ -107,7 +108,8 @@ async def test_handler_is_called_even_if_its_task_is_cancelled_at_once():
 @pytest.mark.rule("TX-17", "T11-14")
 @pytest.mark.parametrize("old", [False, True])
 async def test_expired_task_is_unknown_and_removed(old):
-    async with bed(ttl=60) as tasks:
+    store = MemoryTaskStore()
+    async with bed(store, ttl=60) as tasks:
         task_id = await tasks.end()
         tasks.clock.now += 59.9
         await tasks.get(task_id, old=old)
@@ -116,7 +118,7 @@ async def test_expired_task_is_unknown_and_removed(old):
             await tasks.get(task_id, old=old)
         # It takes no room either: the next task is the only record.
         await tasks.begin()
-        assert len(tasks.tasks._store._records) == 1
+        assert len(await store.list("", after=None, limit=10)) == 1
 
 
 async def test_handler_is_cancelled_when_its_task_expires():
@@ -181,14 +183,15 @@ async def test_handler_that_ignores_cancellation_does_not_delay_closing(
 
 
 async def test_store_that_never_opens_does_not_delay_closing():
-    tasks = Bed()
+    store = MemoryTaskStore()
+    tasks = Bed(store)
     opening = asyncio.Event()
 
     async def hang(_):
         opening.set()
         await asyncio.Event().wait()
 
-    tasks.tasks._store.open = hang
+    store.open = hang
     calling = asyncio.ensure_future(tasks.call())
     await soon(opening)
     await tasks.tasks.aclose()
@@ -201,8 +204,9 @@ async def test_running_tasks_fail_when_the_event_loop_ends():
     gate = Gate()
     task_id = await tasks.begin(gate)
     await soon(gate.entered)
-    for job in tasks.tasks._jobs:
-        job.cancel()  # as `asyncio.run` does
+    for job in asyncio.all_tasks():
+        if job.get_name().startswith("mcpwire-task-"):
+            job.cancel()  # as `asyncio.run` does
     await soon(gate.ended)
     task = await tasks.until(task_id, "failed")
     assert task["statusMessage"] == "the server stopped before the task ended"

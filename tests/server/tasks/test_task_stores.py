@@ -7,6 +7,7 @@ import stat
 
 import attrs
 import pytest
+from loop_polling import until
 from task_driver import RESULT, Bed, Gate, bed, soon
 
 from mcpwire.protocol.tasks import TaskLimits, TaskRecord
@@ -266,7 +267,7 @@ async def test_failed_writes_are_repeated_when_the_store_works_again():
         for task_id in ended:
             assert (await store.get(task_id)).status == "completed"
             assert (await tasks.get(task_id))["status"] == "completed"
-        assert not tasks.tasks._running.keys() & set(ended)
+        await until(lambda: repr(tasks.tasks) == "<Tasks 0 under way>")
 
 
 async def test_unwritten_tasks_are_forgotten_when_they_expire():
@@ -276,7 +277,7 @@ async def test_unwritten_tasks_are_forgotten_when_they_expire():
             await tasks.end()
         tasks.clock.now += 61
         await tasks.end()
-        assert len(tasks.tasks._running) == 1
+        assert repr(tasks.tasks) == "<Tasks 1 under way>"
         store.is_locked = False
 
 
