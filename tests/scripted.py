@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from mcpwire import Stdio
 
@@ -30,7 +31,7 @@ def handshake(version="2025-11-25", capabilities={"tools": {}}):
                   "error": {"code": -32601, "message": "Method not found"}})
         elif m["method"] == "initialize":
             answer(m, {"protocolVersion": version, "capabilities": capabilities,
-                       "serverInfo": {"name": "scripted", "version": "1"}})
+                       "serverInfo": {"name": "scripted", "version": str(os.getpid())}})
         elif m["method"] == "notifications/initialized":
             return
 def discover(capabilities={"tools": {}}):
@@ -67,6 +68,11 @@ while True:
              + "\n").encode() for m in waiting))
         waiting.clear()
 """
+
+
+def pid_of(client: Any) -> int:
+    """Return the id of the child: `handshake` names it as the server's version."""
+    return int(client.server_info.version)
 
 
 def scripted(body: str, *args: str, **options: object) -> Stdio:

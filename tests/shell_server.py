@@ -18,7 +18,7 @@ while IFS= read -r line; do
   *'"method":"server/discover"'*)
     say '"error":{"code":-32601,"message":"Method not found"}' ;;
   *'"method":"initialize"'*)
-    say '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"quick","version":"1"}}' ;;
+    say '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"quick","version":"'$$'"}}' ;;
   *'"method":"ping"'*)
     say '"result":{}' ;;
   *'"cursor":"3"'*)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from programs import LEFT_S, is_running, seconds_until
-from scripted import scripted
+from scripted import pid_of, scripted
 
 import mcpwire
 
@@ -54,15 +54,15 @@ async def test_stubborn_grandchild_is_killed_on_close(wrapper):
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "child = os.fork()\n"
         "if child == 0:\n    while True: time.sleep(60)\n"
-        "os.write(2, str(child).encode())\nhandshake()\n" + wrapper
+        "os.write(2, str(child).encode())\nhandshake()\n" + wrapper,
+        stderr=(written := []).append,
     )
     limits = mcpwire.Limits(close_grace=0.15, terminate_grace=0.15)
     client = mcpwire.Client(target, limits=limits)
     await client.connect()
-    channel = client._connection.channel
-    pids = channel.pid, int(channel.stderr_tail)
+    child = pid_of(client)
     await client.aclose()
-    for pid in pids:  # killed, and perhaps not yet reaped
+    for pid in (child, int(b"".join(written))):  # killed, and perhaps not yet reaped
         assert seconds_until(lambda pid=pid: not is_running(pid)) < LEFT_S, pid
 
 

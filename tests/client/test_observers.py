@@ -119,11 +119,13 @@ async def test_a_later_handler_is_declared_in_the_next_request():
 
 
 async def test_an_invalid_handler_changes_no_handlers():
-    client = mcpwire.Client(FakeServer(), roots=["file:///a"])
+    server = FakeServer()
+    client = mcpwire.Client(server, roots=["file:///a"])
     with pytest.raises(ValueError, match="sampling"):
         client.set_handlers(roots=None, sampling=3)
-    features = client._connection.inbound.features
-    assert "roots" in features.capabilities(mcpwire.REVISIONS[0])
+    async with client:
+        (initialize,) = server.requests("initialize")
+    assert set(initialize["capabilities"]) == {"roots"}
 
 
 # Calls cancelled by id...

@@ -7,7 +7,7 @@ import threading
 import weakref
 
 import pytest
-from scripted import ECHO_LOOP, scripted
+from scripted import ECHO_LOOP, pid_of, scripted
 
 import mcpwire
 
@@ -62,7 +62,7 @@ async def test_a_client_reconnects_after_close_and_child_death():
     await client.aclose()
     await client.connect()
     await assert_works(client)
-    os.kill(client._connection.channel.pid, 9)
+    os.kill(pid_of(client), 9)
     with pytest.raises(mcpwire.ConnectionClosed):
         await client.call_tool("x")
     await client.connect()
@@ -117,7 +117,7 @@ async def test_closing_during_connect_ends_it_with_a_typed_error(turns):
 async def test_a_cancelled_close_continues_and_can_be_awaited(turns):
     client = mcpwire.Client(echo())
     await client.connect()
-    pid = client._connection.channel.pid
+    pid = pid_of(client)
     task = asyncio.create_task(client.aclose())
     for _ in range(turns):
         await asyncio.sleep(0)  # one loop iteration
@@ -221,7 +221,7 @@ def test_without_a_running_loop_the_error_names_the_blocking_client():
 async def test_a_garbage_collected_client_kills_its_child():
     client = mcpwire.Client(echo())
     await client.connect()
-    pid = client._connection.channel.pid
+    pid = pid_of(client)
     holder = [client]
     del client
     with pytest.warns(ResourceWarning, match="unclosed"):
@@ -233,7 +233,7 @@ async def test_a_garbage_collected_client_kills_its_child():
 def test_a_client_collected_after_its_loop_kills_its_child():
     client = mcpwire.Client(echo())
     asyncio.run(client.connect())
-    pid = client._connection.channel.pid
+    pid = pid_of(client)
     holder = [client]
     del client
     with pytest.warns(ResourceWarning, match="unclosed"):
@@ -271,7 +271,7 @@ async def test_a_repr_is_one_line_with_state_and_revision():
     await task
     assert repr(client).endswith("connected, 2025-11-25>")
     assert "\n" not in repr(client)
-    os.kill(client._connection.channel.pid, 9)
+    os.kill(pid_of(client), 9)
     with pytest.raises(mcpwire.ConnectionClosed):
         await client.call_tool("x")
     assert "lost: the server was killed by SIGKILL" in repr(client)

@@ -2,16 +2,18 @@
 
 import asyncio
 import json
-import select
 import threading
+import time
+from unittest.mock import Mock
 
 import pytest
 from clocks import on_a_clock_by_hand
 from fakes import SILENCE, FakeServer, text
 from loop_polling import until
-from scripted import ECHO_LOOP, scripted
+from scripted import ECHO_LOOP, pid_of, scripted
 
 import mcpwire
+from mcpwire.transports.stdio import StdioChannel
 
 BOUND_S = 30.0
 
@@ -19,12 +21,12 @@ BOUND_S = 30.0
 async def test_connect_during_close_waits_and_then_connects():
     client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
     await client.connect()
-    first = client._connection.channel.pid
+    first = pid_of(client)
     closing = asyncio.create_task(client.aclose())
     await asyncio.sleep(0)  # one loop iteration
     await client.connect()
     assert closing.done()
-    assert client._connection.channel.pid != first
+    assert pid_of(client) != first
     assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
     await client.aclose()
 
@@ -50,20 +52,19 @@ async def test_closing_waits_for_a_cancelled_callback():
     assert left.is_set()
 
 
-async def test_a_client_collected_in_another_thread_ends_on_its_loop():
+async def test_a_client_collected_in_another_thread_ends_on_its_loop(monkeypatch):
     client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
     await client.connect()
-    channel = client._connection.channel
     threads = []
-    abandon = channel.abandon
+    abandon = StdioChannel.abandon
     done = asyncio.Event()
 
-    def record_thread():
+    def record_thread(channel):
         threads.append(threading.current_thread())
-        abandon()
+        abandon(channel)
         done.set()
 
-    channel.abandon = record_thread
+    monkeypatch.setattr(StdioChannel, "abandon", record_thread)
     with pytest.warns(ResourceWarning, match="unclosed"):
         await asyncio.to_thread(client.__del__)
     await done.wait()
@@ -200,10 +201,10 @@ async def test_the_stderr_tail_is_limited():
 
 
 async def test_the_stderr_tail_includes_unread_output():
-    target = scripted("handshake()\nrecv()\nos.write(2, b'now')\nrecv()")
-    async with mcpwire.Client(target) as client:
-        channel = client._connection.channel
-        channel.notify_nowait("notifications/mine")
-        # No loop iteration lies between its write and our read.
-        assert select.select([channel._child._stderr_fd], [], [], BOUND_S)[0]
-        assert channel.stderr_tail == "now"
+    target = scripted("recv()\nos.write(2, b'now')\nrecv()")
+    channel = StdioChannel(Mock(), target, mcpwire.Limits())
+    channel.notify_nowait("notifications/mine")
+    while not channel.stderr_tail:
+        time.sleep(0.001)  # noqa: ASYNC251 - no loop iteration may read it
+    assert channel.stderr_tail == "now"
+    await channel.aclose()

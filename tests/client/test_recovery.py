@@ -10,7 +10,7 @@ from clocks import on_a_clock_by_hand, on_a_virtual_clock
 from eager import eager
 from fakes import SILENCE, FakeServer, text
 from loop_polling import until
-from scripted import ECHO_LOOP, scripted
+from scripted import ECHO_LOOP, pid_of, scripted
 
 import mcpwire
 from mcpwire.protocol import retry
@@ -447,7 +447,7 @@ async def test_a_killed_child_is_restarted_for_the_next_call():
         for text_ in ("a", "b", "c"):
             result = await client.call_tool("echo", {"text": text_})
             assert result.text == text_
-            os.kill(client._connection.channel.pid, signal.SIGKILL)
+            os.kill(pid_of(client), signal.SIGKILL)
             await lost(client)
         assert (await client.call_tool("echo", {"text": "d"})).text == "d"
         assert client.stats.connections == 4

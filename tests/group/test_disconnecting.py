@@ -7,7 +7,7 @@ import os
 import pytest
 from group_servers import ScriptedServer, Unreachable
 from loop_polling import until
-from scripted import scripted
+from scripted import pid_of, scripted
 
 import mcpwire
 from mcpwire.group import Group, managed_server
@@ -246,7 +246,7 @@ async def test_unresponsive_child_is_terminated_when_the_group_closes():
     async with Group(servers, limits=limits) as group:
         hanging = asyncio.ensure_future(group.call_tool("deaf", "x"))
         assert (await group.call_tool("memory", "x")).text == "x"
-        pid = group["deaf"]._connection.channel.pid
+        pid = pid_of(group["deaf"])
     with pytest.raises(mcpwire.ConnectionClosed):
         await hanging
     with pytest.raises(ProcessLookupError):

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from scripted import ECHO_LOOP, scripted
+from scripted import ECHO_LOOP, pid_of, scripted
 
 import mcpwire
 from mcpwire.transports import process
@@ -64,7 +64,7 @@ async def test_without_pidfd_the_end_of_each_child_is_detected(no_pidfd, code):
 def test_without_pidfd_a_closed_loop_raises_no_error(no_pidfd):
     client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
     asyncio.run(client.connect())
-    os.kill(client._connection.channel.pid, signal.SIGKILL)
+    os.kill(pid_of(client), signal.SIGKILL)
     with pytest.warns(ResourceWarning, match="unclosed"):
         client.__del__()
 
@@ -78,7 +78,7 @@ async def test_a_child_that_left_its_process_group_is_killed():
     limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
     client = mcpwire.Client(target, limits=limits)
     await client.connect()
-    pid = client._connection.channel.pid
+    pid = pid_of(client)
     await client.aclose()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

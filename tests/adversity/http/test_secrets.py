@@ -5,11 +5,15 @@ import traceback
 
 import pytest
 from faulty import ANSWER, ENGINES, ONCE, answering, outcome, until
+from living import living
 from mcp_server import scripted_mcp
 from ports import kept_port
 from raw_server import reply
 
 import mcpwire
+from mcpwire.transports.http.direct import DirectEngine
+from mcpwire.transports.http.httpx_engine import HttpxEngine
+from mcpwire.transports.http.streamable import HttpChannel
 
 pytestmark = pytest.mark.attack("S02")
 
@@ -104,9 +108,9 @@ async def test_shown_texts_hold_no_secret(case, kind, engine, caplog):
             await outcome(client.call_tool("echo", headers={"X-Token": SECRET + "\n"})),
             client,
             target,
-            client._connection,
-            client._connection.channel,
-            client._connection.channel._engine,
+            *living(HttpChannel),
+            *living(DirectEngine),
+            *living(HttpxEngine),
             client.negotiation,
             client.stats,
         )

@@ -174,7 +174,7 @@ async def test_subscribe_abandoned_while_waiting_sends_no_request(is_closed):
             subscribing.cancel()
         with pytest.raises(mcpwire.MCPError if is_closed else asyncio.CancelledError):
             await subscribing
-        assert not client._connection.subscriptions.has_consumers()
+        assert client.subscribed == frozenset()
         if not is_closed:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert "resources/subscribe" not in server.verbs()

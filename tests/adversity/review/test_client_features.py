@@ -408,7 +408,7 @@ async def test_discover_waits_for_a_reconnect():
         server.die()
         await until(lambda: not client.is_connected)
         call = asyncio.ensure_future(client.call_tool("x"))
-        await until(lambda: client._connection.channel is None)
+        await until(lambda: "connecting" in repr(client))
         await client.discover()
         await call
 
@@ -464,7 +464,7 @@ async def test_stream_closed_while_opening_leaves_no_subscription(uris):
         (id,) = server.ids(LISTEN)
         server.acknowledge(id, server.requests(LISTEN)[0]["notifications"])
         assert await step is None
-        assert not client._subscriptions.counts.current
+        assert client.subscribed == frozenset()
         await until(lambda: server.cancelled() == [id])
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import inspect
 import itertools
 import json
 import sys
@@ -428,8 +429,6 @@ async def test_server_requests_are_handled_concurrently_up_to_the_limit():
 
 @pytest.mark.pain("P08")
 def test_default_timeouts_are_finite():
-    client = mcpwire.Client("cat")
-    assert client._requests._timeout == 30.0
-    settings = client._connection.settings
-    assert settings.connect_timeout == 60.0
-    assert settings.probe_timeout == 5.0
+    options = inspect.signature(mcpwire.Client).parameters
+    names = ("timeout", "connect_timeout", "probe_timeout")
+    assert [options[name].default for name in names] == [30.0, 60.0, 5.0]

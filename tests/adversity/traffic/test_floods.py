@@ -3,14 +3,18 @@
 import asyncio
 import logging
 import os
+import signal
 import tracemalloc
 from unittest.mock import Mock
 
 import pytest
-from scripted import ECHO_LOOP, scripted
+from scripted import ECHO_LOOP, pid_of, scripted
 
 import mcpwire
 from mcpwire.transports.duplex import PipeDuplex
+from mcpwire.transports.process import StderrTail
+from mcpwire.wire.json import encode
+from mcpwire.wire.jsonrpc import notification
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -111,15 +115,25 @@ async def test_endless_stderr_line_uses_bounded_memory():
         "handshake()\n" + ECHO_LOOP
     )
     limits = mcpwire.Limits(stderr_tail=1000, close_grace=0.2, terminate_grace=0.2)
-    client = mcpwire.Client(target, limits=limits)
+    once = mcpwire.Recovery(restart=False)
+    client = mcpwire.Client(target, limits=limits, recovery=once)
     async with asyncio.timeout(BOUND_S), client:
         for number in range(50):
             text = str(number)
             assert (await client.call_tool("x", {"text": text})).text == text
-        channel = client._connection.channel
-        assert len(channel.stderr_tail) <= 1000
-        kept = channel._child.stderr._buffer
-        assert len(kept) <= 2 * 1000 + READ_BYTES
+        os.kill(pid_of(client), signal.SIGKILL)
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+    assert caught.value.stderr_tail == "x" * 1000
+    tail = StderrTail(1000)
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            tail.feed(b"x" * 65_536)
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used <= 2 * 1000 + 2 * 65_536
 
 
 # Failing user callbacks...
@@ -168,7 +182,8 @@ async def unread():
 @pytest.mark.fault("F07")
 async def test_queue_of_small_lines_uses_about_their_size(unread):
     channel, _ = unread
-    channel.notify_nowait("x/y", {"text": "a" * 100_000})  # fills the pipe
+    large = {"text": "a" * 100_000}
+    channel.notify_nowait("x/y", large)  # fills the pipe
     tracemalloc.start()
     try:
         for _ in range(8_000):
@@ -176,5 +191,6 @@ async def test_queue_of_small_lines_uses_about_their_size(unread):
         used, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    waiting = channel._queued - channel.bytes_sent
+    lines = [notification("x/y", large), *[notification("x/y", None)] * 8_000]
+    waiting = sum(len(encode(line)) + 1 for line in lines) - channel.bytes_sent
     assert used < 2 * waiting, (used, waiting)

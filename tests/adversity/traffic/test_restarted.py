@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from scripted import scripted
+from scripted import pid_of, scripted
 from shell_server import quick
 
 import mcpwire
@@ -21,7 +21,7 @@ async def test_50_calls_after_a_server_crash_share_one_restart():
             )
             assert len({result.text for result in results}) == 50
             assert client.stats.connections == life
-            pid = client._connection.channel.pid
+            pid = pid_of(client)
             os.kill(pid, signal.SIGKILL)
             # It has exited before the next calls are written, so none of them can run.
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222

@@ -3,15 +3,17 @@
 import asyncio
 import fcntl
 import os
+from unittest.mock import Mock
 
 import pytest
 from eager import eager
 from fakes import SILENCE, FakeServer, text
-from scripted import scripted
+from scripted import pid_of, scripted
 
 import mcpwire
 from mcpwire.transports import process
 from mcpwire.transports.handlers import InboundTasks
+from mcpwire.transports.stdio import StdioChannel
 
 BOUND_S = 30.0
 
@@ -79,7 +81,7 @@ async def test_raising_stderr_function_does_not_hide_the_exit(caplog):
         stderr=boom,
     )
     async with mcpwire.Client(target) as client:
-        pid = client._connection.channel.pid
+        pid = pid_of(client)
         call = asyncio.create_task(client.call_tool("x"))
         await asyncio.sleep(0)  # an iteration of the loop
         # The loop is blocked so that output and exit are seen in one iteration.
@@ -91,21 +93,19 @@ async def test_raising_stderr_function_does_not_hide_the_exit(caplog):
 
 
 async def test_stderr_flood_does_not_block_the_reader(monkeypatch):
-    target = scripted("handshake()\nwhile True: recv()")
-    async with mcpwire.Client(target) as client:
-        channel = client._connection.channel
-        reads = 0
+    channel = StdioChannel(Mock(), scripted("while True: recv()"), mcpwire.Limits())
+    reads = 0
 
-        def endless(fd, size):
-            nonlocal reads
-            assert fd == channel._child._stderr_fd
-            reads += 1
-            assert reads < 1_000
-            return b"x" * size
+    def endless(fd, size):
+        nonlocal reads
+        reads += 1
+        assert reads < 1_000
+        return b"x" * size
 
-        with monkeypatch.context() as patch:
-            patch.setattr(process.os, "read", endless)
-            assert channel.stderr_tail
+    with monkeypatch.context() as patch:
+        patch.setattr(process.os, "read", endless)
+        assert channel.stderr_tail
+    await channel.aclose()
     assert reads >= 16
 
 
