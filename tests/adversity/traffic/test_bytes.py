@@ -59,11 +59,15 @@ async def test_each_byte_of_a_huge_line_is_copied_once(monkeypatch):
         "    raw(head); raw(memoryview(b'a' * size)); raw(tail)"
     )
     fed = []
+    places = set()
     feed = LineDecoder.feed
 
     def counted(decoder, data):
         fed.append(len(data))
-        return feed(decoder, data)
+        lines = feed(decoder, data)
+        if not lines:
+            places.add(id(decoder._partial))
+        return lines
 
     async with mcpwire.Client(
         target, limits=mcpwire.Limits(message=100 * MIB)
@@ -75,6 +79,7 @@ async def test_each_byte_of_a_huge_line_is_copied_once(monkeypatch):
     around = len(ANSWER) - len("|")
     assert sum(fed) == 66 * MIB + around
     assert len(fed) > 66 * MIB // PIPE
+    assert len(places) == 1
 
 
 @pytest.mark.system("V22")
