@@ -119,7 +119,7 @@ class GatewayDispatcher(Dispatcher):
             revisions=gateway.revisions,
             limits=gateway.limits,
             auth=gateway.auth,
-            headers_of=self._param_headers,
+            param_headers=self._param_headers,
             ask_timeout=gateway.ask_timeout,
         )
 
@@ -270,7 +270,7 @@ class GatewayDispatcher(Dispatcher):
         return pool.find(requester.extended_key())
 
     def _param_headers(
-        self, params: Mapping[str, Any], request: RequestContext
+        self, request: RequestContext, params: Mapping[str, Any]
     ) -> tuple[ParamHeader, ...]:
         """Return the arguments of a tool call that its header fields mirror."""
         name = params.get("name")

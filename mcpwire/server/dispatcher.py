@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from mcpwire.types.lifecycle import Implementation
     from mcpwire.wire.jsonrpc import RequestId
 
-    HeadersFn = Callable[[Mapping[str, Any], RequestContext], tuple[ParamHeader, ...]]
+    HeadersFn = Callable[[RequestContext, Mapping[str, Any]], tuple[ParamHeader, ...]]
 
     Answer = dict[str, Any] | Awaitable[dict[str, Any]]
 
@@ -355,7 +355,7 @@ class Dispatcher:
         limits: Limits = DEFAULT_LIMITS,
         auth: ResourceServer | None = None,
         lifespan: Lifespan | None = None,
-        headers_of: HeadersFn | None = None,
+        param_headers: HeadersFn = lambda _, __: (),
         hub: Hub | None = None,
         ask_timeout: float | None = ASK_TIMEOUT_S,
     ) -> None:
@@ -382,7 +382,8 @@ class Dispatcher:
         self.auth = auth
         self.ask_timeout = ask_timeout
         self.lifespan = lifespan or Lifespan()
-        self._headers_of = headers_of
+        # The arguments of a tool's call that header fields repeat.
+        self.param_headers = param_headers
         self.declare(capabilities, methods)
 
     def declare(
@@ -535,14 +536,6 @@ class Dispatcher:
             "the protocol version is not supported",
             data={"supported": [r.name for r in self.revisions], "requested": version},
         )
-
-    def param_headers(
-        self, request: RequestContext, params: Mapping[str, Any]
-    ) -> tuple[ParamHeader, ...]:
-        """Return the arguments of an admitted request that header fields repeat."""
-        if self._headers_of is None or request.method != TOOLS_CALL:
-            return ()
-        return self._headers_of(params, request)
 
     def answer_now(
         self, request: RequestContext, params: dict[str, Any]

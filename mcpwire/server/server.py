@@ -572,7 +572,7 @@ class Server:
                 limits=self._limits,
                 auth=self.auth,
                 lifespan=self.lifespan,
-                headers_of=self._tools.param_headers,
+                param_headers=self._tools.param_headers,
                 hub=self._hub,
                 ask_timeout=self._ask_timeout,
             )

@@ -141,7 +141,7 @@ class Tools:
                     logger.warning("the tool %r needs the extension Tasks", name)
 
     def param_headers(
-        self, params: Mapping[str, Any], request: RequestContext
+        self, request: RequestContext, params: Mapping[str, Any]
     ) -> tuple[ParamHeader, ...]:
         """Return the arguments of a call that header fields repeat."""
         tool = self.table.get(params.get("name"), request)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import HeaderMismatch, InternalError, InvalidRequest, RPCError
 from mcpwire.protocol.request_validation import check_head, check_mirrored, http_status
-from mcpwire.server.dispatcher import INITIALIZE, Dispatcher, HttpRefusal
+from mcpwire.server.dispatcher import INITIALIZE, TOOLS_CALL, Dispatcher, HttpRefusal
 from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem, encode_answer
 from mcpwire.server.http.streams import DROPPABLE, SseWriter, as_event
 from mcpwire.versions import Era
@@ -101,7 +101,8 @@ class Stateless:
         request = dispatcher.admit(
             call.id, method, params, None, call.notify, info=info
         )
-        repeated = dispatcher.param_headers(request, params)
+        is_tool = method == TOOLS_CALL
+        repeated = dispatcher.param_headers(request, params) if is_tool else ()
         check_mirrored(headers, method, params, repeated)
         if request.route is not None and request.route.is_long_lived:
             call.is_json_only = False  # its notifications need a stream
