@@ -375,7 +375,6 @@ class HttpSession:
         answer: dict[str, Any] | RPCError,
     ) -> None:
         del self._open[request.id]
-        request.close()
         self._reply(answers, request.id, answer)
 
     def _reply(

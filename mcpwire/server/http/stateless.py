@@ -203,7 +203,6 @@ class _Call:
             return InternalError(SHUTTING_DOWN)
         finally:
             self._running = None
-            request.close()
 
     async def _end_stream(self, writer: SseWriter, answer: Answer) -> None:
         assert self._task is not None
