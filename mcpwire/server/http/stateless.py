@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import HeaderMismatch, InternalError, InvalidRequest, RPCError
 from mcpwire.protocol.request_validation import check_head, check_mirrored, http_status
 from mcpwire.server.dispatcher import INITIALIZE, TOOLS_CALL, Dispatcher, HttpRefusal
-from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem, encode_answer
+from mcpwire.server.http.exchange import (
+    JSON,
+    ClientGone,
+    HttpProblem,
+    Stoppable,
+    encode_answer,
+)
 from mcpwire.server.http.streams import DROPPABLE, SseWriter, as_event
 from mcpwire.versions import Era
 from mcpwire.wire.headers import METHOD
@@ -89,7 +95,7 @@ class Stateless:
         self, call: _Call, method: str, params: dict[str, Any]
     ) -> RequestContext:
         dispatcher = self._dispatcher
-        headers, info = call.exchange.headers, call.exchange.info
+        headers, info = call.exchange.headers, call.exchange.info_with(None)
         if (
             method == INITIALIZE
             and self._is_stateless_only
@@ -119,7 +125,7 @@ class _Call:
         self.id = id
         self.is_json_only = is_json_only
         self._request: RequestContext | None = None
-        self._running: asyncio.Timeout | None = None
+        self._running: Stoppable | None = None
         self._is_gone = False
         self._writer: SseWriter | None = None
         # Writes the stream, or watches for a disconnect. Not in the handler's context:
@@ -164,7 +170,7 @@ class _Call:
             self._request.is_cancelled = True
         running, self._running = self._running, None
         if running is not None:
-            running.reschedule(0.0)
+            running.stop()
 
     async def perform(
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
@@ -194,7 +200,7 @@ class _Call:
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
     ) -> Answer:
         try:
-            async with asyncio.timeout(None) as self._running:
+            with Stoppable() as self._running:
                 return await dispatcher.perform(request, params)
         except RPCError as error:
             # From Python 3.13 its frames refer to the frame that holds the response.
