@@ -112,6 +112,8 @@ class GatewayDispatcher(Dispatcher):
         self._upstreams_by_session: dict[Session, Upstreams] = {}
         self._initialize_results: dict[Session, Json] = {}  # -> `initialize` result
         self._closing: dict[Session, asyncio.Task[None]] = {}
+        if only == BY_PATH:
+            self.serves_session = self._is_at_its_path
         super().__init__(
             gateway.info,
             capabilities=SERVED,
@@ -355,6 +357,10 @@ class GatewayDispatcher(Dispatcher):
             description = self._describe_servers(upstreams, revision)
         return description
 
+    def _is_at_its_path(self, session: Session, scope: Mapping[str, Any]) -> bool:
+        upstreams = self._upstreams_by_session.get(session)
+        return upstreams is not None and upstreams.plan.only_server == scope[BY_PATH]
+
     def sessions_of(self, id: str) -> list[Session]:
         """Return the open sessions with an id, one at most."""
         return [session for session in self._upstreams_by_session if session.id == id]
@@ -430,9 +436,7 @@ class GatewayDispatcher(Dispatcher):
         data = self._gateway.sessions.read(id)
         if data is None:
             return None
-        is_served = data.only_server == self.only
-        if self.only == BY_PATH:
-            is_served = data.only_server is not None
+        is_served = data.only_server == info.scope.get(BY_PATH, self.only)
         # 2025-11-25 security best practices, "Session Hijacking": an id is no proof.
         owner = None if info.principal is None else info.principal.key
         revision = find_revision(data.revision)

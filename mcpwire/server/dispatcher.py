@@ -344,6 +344,10 @@ class Dispatcher:
     """Whether a cancelled request of a session over HTTP is answered with the error
     -32800, because its client may wait for the response to the POST."""
 
+    serves_session: Callable[[Session, Mapping[str, Any]], bool] | None = None
+    """Returns whether a request with this ASGI scope may use an open session of its
+    client; ``None``: always."""
+
     def __init__(
         self,
         info: Implementation,

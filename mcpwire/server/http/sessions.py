@@ -613,7 +613,10 @@ class Sessions:
         if session is None:
             session = await self._resume(exchange, id)
         # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
-        if not session.belongs_to(exchange.principal):
+        serves = self.dispatcher.serves_session
+        if not session.belongs_to(exchange.principal) or (
+            serves is not None and not serves(session.session, exchange.scope)
+        ):
             raise HttpProblem(*UNKNOWN_SESSION)
         self._touch(session)
         return session

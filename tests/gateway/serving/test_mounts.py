@@ -18,12 +18,13 @@ from world import (
     B,
     a_world,
     chosen,
+    fields_of,
     message_of,
     users,
 )
 
 from mcpwire import Client, Context, Http
-from mcpwire.gateway import Gateway, SealedIds
+from mcpwire.gateway import Gateway, Plan, SealedIds, Static
 from mcpwire.gateway.serving import Mounts
 from mcpwire.testing import AsgiTransport
 
@@ -134,6 +135,52 @@ async def test_session_at_the_path_of_a_chosen_server_is_resumed():
         assert await second.tools(session, path=path) == ["fail", "whoami"]
         response = await second.post("tools/list", {}, session)
         assert response.status_code == 404  # the session belongs to the other path
+
+
+class ByTenant:
+    """A source that chooses the servers itself, for every client the same."""
+
+    def __init__(self, servers: dict[str, Any]) -> None:
+        self._plan = Static(servers).plan()
+
+    def plan(self, info: Any, params: Any) -> Plan:
+        return self._plan
+
+
+@pytest.mark.system("O45")
+@pytest.mark.parametrize("is_resumed", [False, True])
+@pytest.mark.parametrize("source", ["static", "headers", "custom"])
+async def test_session_is_unknown_at_every_path_but_its_own(source, is_resumed):
+    async with a_world() as world:
+        fields = chosen(A, B) if source == "headers" else {}
+        one, two = ("a-example", "b-example") if fields else ("a", "b")
+
+        async def start() -> Any:
+            servers: Any = {
+                "static": world.static,
+                "headers": world.source,
+                "custom": lambda: ByTenant(world.static()),
+            }[source]()
+            sessions = SealedIds([b"k" * 32])
+            gateway = Gateway(servers, sessions=sessions)
+            return await world.client_for(gateway, paths=True)
+
+        client = await start()
+        session = await client.opened(path=f"/mcp/{two}", **fields)
+        whole = await client.opened(**fields)
+        if is_resumed:
+            client = await start()
+        elsewhere = f"/mcp/{one}"
+        for id, path in (session, elsewhere), (session, "/mcp"), (whole, elsewhere):
+            for method in ("initialize", "tools/list"):
+                response = await client.post(method, INITIALIZE, id, path=path)
+                assert response.status_code == 404
+            response = await client.http.get(path, headers=fields_of(id))
+            assert response.status_code == 404
+            assert await client.delete(id, path=path) == 404
+        response = await client.call(session, "whoami", path=f"/mcp/{two}/")
+        assert response["result"]["content"][0]["text"] == "b"
+        assert len(await client.tools(whole)) == 4
 
 
 # Status...
