@@ -522,11 +522,8 @@ class GatewayDispatcher(Dispatcher):
         }
 
     def _describe_servers(self, upstreams: Upstreams, revision: Revision) -> Json:
-        """Return the servers' capabilities, or all while a server is not connected."""
-        capabilities: Mapping[str, Any] = CAPABILITIES
-        is_complete = len(upstreams.ready()) == len(upstreams.members)
-        if is_complete:
-            capabilities = upstreams.capabilities(revision)
+        """Return the servers' capabilities and instructions, and cache them."""
+        capabilities = upstreams.capabilities(revision)
         description: Json = {"capabilities": capabilities_at(revision, capabilities)}
         instructions = upstreams.instructions()
         if instructions is not None:
@@ -537,7 +534,7 @@ class GatewayDispatcher(Dispatcher):
                 revision,
                 description,
                 headers=upstreams.headers,
-                is_complete=is_complete,
+                is_complete=capabilities is not CAPABILITIES,
             )
         return description
 

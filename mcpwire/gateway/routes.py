@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-CAPABILITIES: Final = {
+CAPABILITIES: Final[dict[str, Any]] = {
     "tools": {"listChanged": True},
     "prompts": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},

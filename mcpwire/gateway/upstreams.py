@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InternalError
 from mcpwire.gateway.catalog import RETRY_S, Catalog
 from mcpwire.gateway.merging import merge_capabilities, merge_instructions
+from mcpwire.gateway.routes import CAPABILITIES
 from mcpwire.gateway.subscriptions import move_subscriptions
 from mcpwire.gateway.tasks import task_capabilities
 from mcpwire.gateway.translation import public_text
@@ -40,6 +41,9 @@ logger = LimitedLogger("mcpwire")
 
 LIST_CHANGES: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCES}
 """Capability -> the notification that its list changed."""
+
+UNRESPONSIVE_S: Final = 3.0
+"""Seconds after which a failed attempt to connect to a server counts as a delay."""
 
 
 class Upstreams:
@@ -79,14 +83,21 @@ class Upstreams:
     # Opening and closing
 
     async def open(self) -> None:
-        """Connect to all servers, in parallel; call `aclose` after a failure."""
+        """Connect to all servers, in parallel; call `aclose` after a failure.
+
+        A server that delayed an earlier set, and failed, is tried in the background.
+        """
         self.has_started = True
         slots = asyncio.Semaphore(self.gateway.concurrency)
+        is_strict = self.gateway.on_error == "raise"
+        for upstream in () if is_strict else self.members.values():
+            upstream.problem = self.gateway.unresponsive.get(upstream.planned)
+        self.retry()
         tasks = [
             asyncio.create_task(self._connect(upstream, slots), name="mcpwire-upstream")
             for upstream in self.members.values()
+            if upstream.problem is None
         ]
-        is_strict = self.gateway.on_error == "raise"
         return_when = asyncio.FIRST_COMPLETED if is_strict else asyncio.ALL_COMPLETED
         pending = set(tasks)
         try:
@@ -109,11 +120,15 @@ class Upstreams:
         async with slots or nullcontext():
             if not self._is_member(upstream):  # removed while waiting for a slot
                 return
+            loop = asyncio.get_running_loop()
+            started = loop.time()
             try:
                 await upstream.client.connect()
             except Exception as error:  # noqa: BLE001 - recorded for the server
                 upstream.problem = error
-                upstream.retry_at = asyncio.get_running_loop().time() + RETRY_S
+                upstream.retry_at = loop.time() + RETRY_S
+                if loop.time() - started > UNRESPONSIVE_S:
+                    self.gateway.unresponsive[upstream.planned] = error
                 logger.warning(
                     "the server %r could not be connected to: %s",
                     upstream.name,
@@ -123,6 +138,7 @@ class Upstreams:
                 )
             else:
                 upstream.problem = None
+                self.gateway.unresponsive.pop(upstream.planned, None)
                 if not self._is_member(upstream):  # removed during the attempt
                     await upstream.client.aclose()
 
@@ -231,7 +247,9 @@ class Upstreams:
         return [each for each in self.members.values() if each.offers(capability)]
 
     def capabilities(self, revision: Revision) -> dict[str, Any]:
-        """Return the combined capabilities, in the form of a revision."""
+        """Return the combined capabilities, or all while a server is not connected."""
+        if len(self.ready()) < len(self.members):
+            return CAPABILITIES
         extra = task_capabilities(self)
         if any(map(self.servers_offering, self.gateway.tool_capabilities)):
             extra["tools"] = {}

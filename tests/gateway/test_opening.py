@@ -142,6 +142,47 @@ async def test_new_server_does_not_wait_for_the_retry_of_another(monkeypatch):
         assert tool_names(await client.list_tools()) == ["a_x"]
 
 
+@both_eras
+@on_a_virtual_clock
+async def test_only_the_first_session_waits_for_a_server_that_does_not_answer(era):
+    server = Counted(hanging())
+    loop = asyncio.get_running_loop()
+    waits = []
+    async with Gateway({"b": server}, connect_timeout=20) as gateway:
+
+        async def first_tools() -> list[str]:
+            began = loop.time()
+            async with mcpwire.Client(gateway, mode=era) as client:
+                names = tool_names(await client.list_tools())
+            waits.append(round(loop.time() - began))
+            # The next client of a shared set opens a new one.
+            await gateway.aclose()
+            return names
+
+        assert [await first_tools() for _ in range(3)] == [[], [], []]
+        assert waits == [20, 0, 0]
+        server.server = named("b", "y")
+        async with mcpwire.Client(gateway, mode=era) as client:
+            async with client.listen(tools=True) as events:
+                assert await client.list_tools() == []
+                async for _ in events:
+                    break
+            assert tool_names(await client.list_tools()) == ["b_y"]
+        await gateway.aclose()
+        assert await first_tools() == ["b_y"]
+
+
+@both_eras
+async def test_session_waits_for_a_server_that_refused_the_last_one(era):
+    server = Counted(named("b", "y"), is_there=False)
+    async with Gateway({"b": server}) as gateway:
+        for names in ([], ["b_y"]):
+            async with mcpwire.Client(gateway, mode=era) as client:
+                assert tool_names(await client.list_tools()) == names
+            await gateway.aclose()
+            server.is_there = True
+
+
 async def test_capabilities_an_unreachable_server_may_have_are_declared():
     async with through(
         {"b": Counted(named("b", "y"), is_there=False)}, "2025-11-25"
