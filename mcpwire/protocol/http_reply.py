@@ -82,6 +82,9 @@ class Request:
     body: bytes | None = None
     """``None``: no body and no Content-Length."""
 
+    is_background: bool = False
+    """Whether no caller waits for it, so that it must not start a login of the user."""
+
     def __repr__(self) -> str:
         # Without headers, body and query, which may contain tokens.
         return f"<Request {self.verb} {self.target.partition('?')[0]}>"

@@ -16,6 +16,7 @@ from authorization_server import (
 )
 from engine_calls import connected, echo
 from http_bytes import reply
+from loop_polling import until
 
 import mcpwire
 
@@ -119,6 +120,46 @@ async def test_a_stream_reopens_after_a_failed_refresh(auth, era):
             await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
             server.push({"method": "notifications/tools/list_changed"})
             await received.wait()
+        assert len(auth.authorizations) == 1
+
+
+def _refuse_grant(request):
+    return 400, {"content-type": "application/json"}, b'{"error": "invalid_grant"}'
+
+
+@pytest.mark.parametrize("engine", ["direct", "httpx"])
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_a_stream_waits_for_the_login_of_a_call(auth, era, engine, caplog):
+    with protected_server(auth, era=era, resumable=True) as server:
+        received = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        options = {"on_notification": lambda _: loop.call_soon_threadsafe(received.set)}
+        target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
+        async with mcpwire.Client(target, **options) as client:
+            await asyncio.to_thread(server.wait_until, lambda: server.streams)
+            auth.on["token"] = _refuse_grant
+            auth.expire_all()
+            server.close_streams()
+            await until(lambda: "stays closed until a login" in caplog.text)
+            assert len(auth.authorizations) == 1
+            del auth.on["token"]
+            await echo(client)
+            assert len(auth.authorizations) == 2
+            await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
+            server.push({"method": "notifications/tools/list_changed"})
+            await received.wait()
+
+
+async def test_a_stream_that_no_call_needs_starts_no_login(auth, caplog):
+    with protected_server(auth, resumable=True) as server:
+        opening = {"server/discover", "initialize", "notifications/initialized"}
+        server.free = {*opening, "tools/list"}
+        async with connected(server) as client:
+            await until(lambda: "stays closed until a login" in caplog.text)
+            assert await client.list_tools()
+            assert auth.authorizations == []
+            await echo(client)
+            await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
         assert len(auth.authorizations) == 1
 
 

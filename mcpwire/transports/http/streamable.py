@@ -699,7 +699,8 @@ class HttpChannel(Sender, BaseChannel):
         reply.restart()
         body = encode_call(reply, params)
         start = self._request_head(reply.what, params, await self._user_fields(reply))
-        return await self._exchange_again(reply, Request(start, body))
+        request = Request(start, body, is_background=True)
+        return await self._exchange_again(reply, request)
 
     def on_stream_open(self, reply: Reply) -> None:
         """Record that a long-lived stream, or a resumed one, is open."""
@@ -793,7 +794,7 @@ class HttpChannel(Sender, BaseChannel):
         try:
             extra = await self._user_fields(reply)
             start = self._heads.get(resumption.cursor if resumption else None, extra)
-            await self._exchange(reply, Request(start))
+            await self._exchange(reply, Request(start, is_background=True))
         except (ConnectError, ConnectionClosed):
             reply.save_position()
         except MCPError as error:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.discovery import read_denial
-from mcpwire.auth.errors import AuthTemporarilyUnavailable
+from mcpwire.auth.errors import AuthRequired, AuthTemporarilyUnavailable
 from mcpwire.auth.flow import (
     TokenRequest,
     finish_pending,
@@ -50,7 +50,7 @@ from mcpwire.transports.oauth.interactive_login import InteractiveLogin, call_us
 from mcpwire.transports.oauth.storage import CredentialStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from mcpwire.auth.config import Grant
@@ -92,6 +92,7 @@ class Authorizer:
         self._target = target
         self._limits = limits
         self._running: _Operation | None = None
+        self._next_login: asyncio.Future[Credential] | None = None
 
     async def initial_token(self, *, is_unattended: bool = False) -> Credential | None:
         """Return a token for the first try, or None if none is stored."""
@@ -146,6 +147,19 @@ class Authorizer:
             finally:
                 operation.leave()
 
+    async def wait_for_login(
+        self, work: Callable[[], Coroutine[Any, Any, Credential | None]]
+    ) -> Credential | None:
+        """Return the token of `work`, or of the next login if it needs one."""
+        try:
+            return await work()
+        except AuthRequired as error:
+            logger.warning("the server's stream stays closed until a login: %s", error)
+        login = self._next_login
+        if login is None or login.get_loop() is not asyncio.get_running_loop():
+            login = self._next_login = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(login)
+
     async def settle(self) -> None:
         """Wait for an operation without waiters; cancel it after `SETTLE_TIMEOUT_S`."""
         operation = self._active_operation()
@@ -192,7 +206,11 @@ class Authorizer:
 
     async def _obtain(self, operation: _Operation) -> Credential:
         flow = obtain_token(self._grant, operation.token_request)
-        return self.session.use(await self._drive(flow, operation))
+        credential = self.session.use(await self._drive(flow, operation))
+        login, self._next_login = self._next_login, None
+        if login is not None and login.get_loop() is asyncio.get_running_loop():
+            login.set_result(credential)
+        return credential
 
     async def _drive(
         self, flow: Steps[Any], operation: _Operation | None = None

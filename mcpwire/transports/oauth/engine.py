@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import FIRST_COMPLETED
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth.errors import InsufficientScope
@@ -73,8 +74,9 @@ class AuthEngine:
         credential = session.current
         if not session.is_ready:
             _check_aborted(reply)
-            work = self._authorizer.initial_token(is_unattended=_is_unattended(request))
-            credential = await self._wait_for_token(reply, deadline, work)
+            unattended = _is_unattended(request)
+            work = partial(self._authorizer.initial_token, is_unattended=unattended)
+            credential = await self._wait_for_token(request, reply, deadline, work)
         while True:
             authorized = session.authorize(request, credential)
             filtered = _FilteringSink(
@@ -93,23 +95,25 @@ class AuthEngine:
             if _is_unattended(request):
                 token_request = token_request._replace(is_unattended=True)
             _check_aborted(reply)
-            credential = await self._wait_for_token(
-                reply, deadline, self._authorizer.obtain(token_request)
-            )
+            obtain = partial(self._authorizer.obtain, token_request)
+            credential = await self._wait_for_token(request, reply, deadline, obtain)
             attempt = filtered.attempt
             assert attempt is not None, "a token request without a denial"
             attempt.sources.add(credential.source)
 
     async def _wait_for_token(
         self,
+        request: Request,
         reply: ResponseSink,
         deadline: Deadline | None,
-        work: Coroutine[Any, Any, Credential | None],
+        work: Callable[[], Coroutine[Any, Any, Credential | None]],
     ) -> Any:
         """Wait for a token; the deadline is paused while a user logs in."""
         loop = asyncio.get_running_loop()
+        if request.is_background:
+            work = partial(self._authorizer.wait_for_login, work)
         task: asyncio.Future[Any]
-        task = loop.create_task(work, name="mcpwire-oauth-wait")
+        task = loop.create_task(work(), name="mcpwire-oauth-wait")
         # Marks the error as retrieved, because no caller reads it after an abort.
         task.add_done_callback(lambda task: task.cancelled() or task.exception())
         aborted: asyncio.Future[Any] = loop.create_future()
@@ -230,8 +234,10 @@ def _is_unattended(request: Request) -> bool:
     Cancelling a call that waits for a login must not start another login.
     """
     body = request.body
-    return request.start.startswith(b"DELETE ") or (
-        body is not None and body.startswith(_CANCELLED)
+    return (
+        request.is_background
+        or request.start.startswith(b"DELETE ")
+        or (body is not None and body.startswith(_CANCELLED))
     )
 
 
