@@ -604,7 +604,7 @@ class Reply:
                 self._settle(self._unusable_error(body))
                 return
             # RFC 8259, 8.1: a parser may ignore a byte order mark.
-            if body.startswith(b"\xef\xbb\xbf"):
+            if body[:3] == b"\xef\xbb\xbf":
                 body = body[3:]
             self._receive_message(body)
             if not self.is_over:
