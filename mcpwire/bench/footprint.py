@@ -65,7 +65,8 @@ async def measure_start(
     starts: int = 10,
     *,
     with_floor: bool = True,
-    timeout: float = 30.0,
+    timeout: float | None = 30.0,
+    connect_timeout: float | None = 60.0,
     mode: str = "auto",
     on_progress: Callable[[int, str], None] | None = None,
 ) -> list[StartUp]:
@@ -78,7 +79,8 @@ async def measure_start(
         target: The server.
         starts: The number of starts that are counted.
         with_floor: Whether to start the null server too.
-        timeout: The timeout of each connection and request, in seconds.
+        timeout: As for `Client`.
+        connect_timeout: As for `Client`.
         mode: As for `Client`.
         on_progress: Called after each start with its number and the server's name.
 
@@ -88,13 +90,15 @@ async def measure_start(
     Safe to cancel: the running server is ended.
     """
     command, *arguments = null_command("--stdio")
+    options = {"timeout": timeout, "connect_timeout": connect_timeout, "mode": mode}
     targets = {"floor": Stdio(command, arguments)} if with_floor else {}
     targets["target"] = target
     starts_by_name: dict[str, list[dict[str, float]]] = {name: [] for name in targets}
     servers: dict[str, dict[str, str]] = {}
     for number in range(starts + 1):
         for name, server in targets.items():
-            servers[name], figures = await _start(server, timeout, mode)
+            own = options if name == "target" else {"mode": mode}
+            servers[name], figures = await _start(server, own)
             if number:
                 starts_by_name[name].append(figures)
             if on_progress is not None:
@@ -110,12 +114,12 @@ async def measure_start(
 
 
 async def _start(
-    target: Stdio, timeout: float, mode: str
+    target: Stdio, options: Mapping[str, Any]
 ) -> tuple[dict[str, str], dict[str, float]]:
     """Start a server once; return its description and the figures."""
     before = procfs.descendants(os.getpid())
     started = time.monotonic_ns()
-    async with Client(target, timeout=timeout, mode=mode) as client:
+    async with Client(target, **options) as client:
         figures = {"handshake": _elapsed_us(started)}
         if await _list_tools(client):
             figures["first list"] = _elapsed_us(started)
@@ -182,7 +186,7 @@ async def measure_size(
 
     Args:
         target: The server; a server at a URL must run on this machine.
-        load: The calls, with `timeout` and `mode`; default: ``ping``.
+        load: The calls, with the options of the client; default: ``ping``.
         calls: The number of calls.
         processes: Ids of the server's processes, if they cannot be found.
 
@@ -214,7 +218,7 @@ async def _open_client(
 ) -> AsyncIterator[tuple[Client, set[int]]]:
     """Connect, and yield the client with the root processes of the server."""
     before = procfs.descendants(os.getpid())
-    async with Client(target, timeout=load.timeout, mode=load.mode) as client:
+    async with Client(target, **load.client_options) as client:
         pids = set(processes)
         if isinstance(target, Stdio):
             pids |= procfs.descendants(os.getpid()) - before

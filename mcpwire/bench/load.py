@@ -91,8 +91,11 @@ class Load:
     workers: int = attrs.field(default=1, validator=check_positive)
     """Processes that generate the load."""
 
-    timeout: float = attrs.field(default=30.0, validator=check_positive)
-    """Seconds after which a call fails."""
+    timeout: float | None = attrs.field(default=30.0, validator=check_positive)
+    """Seconds after which a call fails; ``None``: no limit."""
+
+    connect_timeout: float | None = attrs.field(default=60.0, validator=check_positive)
+    """Seconds after which connecting fails; ``None``: no limit."""
 
     max_in_flight: int = attrs.field(default=10_000, validator=check_positive)
     """Maximum calls in flight of one worker; further due calls count as missed."""
@@ -128,6 +131,12 @@ class Load:
             return f"{calls}, {users}"
         shape = "" if self.shape == "constant" else f" ({self.shape})"
         return f"{calls}, {self.rate:g} calls/s{shape}"
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """The options of the clients that generate the load."""
+        names = ("timeout", "connect_timeout", "mode")
+        return {name: getattr(self, name) for name in names}
 
     def rate_at(self, part: float) -> float:
         """Return the rate after a part (0 to 1) of the total time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from math import log10
+from math import inf, log10
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -130,8 +130,9 @@ def _repeat_command(result: Result) -> str:
         *(("--workers", "workers", ""), ("--timeout", "timeout", "")),
         ("--mode", "mode", ""),
     ):
-        value = load.get(name)
-        if value not in {None, defaults[name]}:
+        value = load.get(name, defaults[name])
+        if value != defaults[name]:
+            value = inf if value is None else value
             text = f"{value:g}" if isinstance(value, float) else str(value)
             words += [option, f"{text}{suffix}"]
     first, *others = result.targets

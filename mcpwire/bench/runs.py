@@ -227,7 +227,7 @@ def _floor_load(load: Load) -> Load:
         attrs.evolve(supported.get(call.method, echo), weight=call.weight)
         for call in load.calls
     )
-    return attrs.evolve(load, calls=calls)
+    return attrs.evolve(load, calls=calls, connect_timeout=Load().connect_timeout)
 
 
 async def _start(

@@ -123,7 +123,7 @@ class Connections:
 
     def _client(self) -> mcpwire.Client:
         target, load, trace = self._job.target, self._job.load, self._trace_hook()
-        return mcpwire.Client(target, timeout=load.timeout, mode=load.mode, trace=trace)
+        return mcpwire.Client(target, trace=trace, **load.client_options)
 
     def _trace_hook(self) -> PhaseSampler | None:
         """Return the trace hook for a client's connection."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,7 +52,6 @@ _FIRST_RATE: Final = 100.0
 _SOAK_S: Final = 600.0
 _LOAD_OPTIONS: Final = (
     *("users", "seconds", "warm_up", "rounds", "shape", "sessions", "workers"),
-    *("timeout", "mode"),
 )
 """The options with the same name in `Load`."""
 
@@ -208,7 +208,17 @@ def _make_load(options: Options) -> Load:
         raise UsageError("--rate and --users exclude each other")
     if options.counts and options.sessions == "per-call":
         raise UsageError("--counts and --sessions per-call exclude each other")
+    fields |= _client_options(options)
     return Load(calls=_make_calls(options), rate=rate, **fields)
+
+
+def _client_options(options: Options) -> dict[str, Any]:
+    """Return the options of the clients; `--timeout` also limits connecting."""
+    fields = options.values(Mode)
+    if options.timeout is not None:
+        timeout = None if options.timeout == inf else options.timeout
+        fields |= {"timeout": timeout, "connect_timeout": timeout}
+    return fields
 
 
 def _make_calls(options: Options) -> tuple[Call, ...]:
@@ -224,9 +234,7 @@ async def _bind_tool_call(options: Options, load: Load, target: Stdio | Http) ->
     if options.tool is None:
         return load
     name, parsed = str(options.tool), parse_words(options.words)
-    async with Client(
-        target, timeout=options.timeout or load.timeout, **options.values(Mode)
-    ) as client:
+    async with Client(target, **load.client_options) as client:
         tool = find_item("tool", name, await client.list_tools())
     return attrs.evolve(load, calls=(Call.tool(name, bind_tool(tool, parsed)),))
 
@@ -315,11 +323,10 @@ def start(options: Options) -> int:
             target,
             options.starts,
             with_floor=options.floor,
-            timeout=options.timeout or Load().timeout,
             on_progress=lambda number, name: output.progress.show(
                 number, options.starts, name
             ),
-            **options.values(Mode),
+            **_client_options(options),
         )
         document = [
             {**attrs.asdict(start), "figures": start.figures()} for start in starts
@@ -334,8 +341,7 @@ def start(options: Options) -> int:
 def size(options: Options) -> int:
     """Measure memory, threads, descriptors and files of a server's processes."""
     limits = _fixed_limits(options, SIZE_UNITS)
-    timeout = options.timeout or Load().timeout
-    load = Load(calls=_make_calls(options), timeout=timeout, **options.values(Mode))
+    load = Load(calls=_make_calls(options), **_client_options(options))
 
     async def perform(output: Output, _: Signals) -> int:
         target = make_target(options, output)

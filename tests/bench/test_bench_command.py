@@ -217,6 +217,27 @@ def test_unreachable_server_exits_with_4(cli):
     assert "/no/such/program" in err
 
 
+@pytest.mark.parametrize(
+    "words", [[*SHORT, "--ping"], [*SHORT, "--call", "echo"], ["start"], ["size"]]
+)
+def test_timeout_limits_connecting(cli, words):
+    silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    code, out, err = cli("bench", *words, "--timeout", "0.2", "--", *silent)
+    assert (code, out) == (4 if "--ping" in words else 7, "")
+    assert err.startswith("mcpwire: server/discover: no answer within 0.2 s")
+
+
+def test_timeout_can_be_without_limit(cli, tmp_path):
+    page = tmp_path / "page.html"
+    words = [*SHORT, "--no-floor", "--json", "--timeout", "inf", "--html", str(page)]
+    code, out, err = cli("bench", *words, *NULL)
+    assert (code, err) == (0, "")
+    load = json.loads(out)["load"]
+    assert (load["timeout"], load["connect_timeout"]) == (None, None)
+    assert "--timeout inf -- " in page.read_text()
+    assert cli("bench", "size", "--calls", "1", "--timeout", "inf", *NULL)[0] == 0
+
+
 @pytest.mark.parametrize("http", [[], ["--http"]])
 def test_client_is_measured_against_the_null_server(cli, http):
     words = ["bench", "client", *http, "--rounds", "1"]
