@@ -115,6 +115,24 @@ def as_text(message, requested, id):
     message["params"]["_meta"][SUBSCRIPTION] = str(id)
 
 
+def ended(name, *cases, meta):
+    """End each subscription at once, with a result of the given metadata."""
+
+    @acknowledgement(name, *cases)
+    def change(message, requested, id):
+        result = {"resultType": "complete", "_meta": {**SERVER, **meta(id)}}
+        return [message, {"jsonrpc": "2.0", "id": id, "result": result}]
+
+
+SERVER = {"io.modelcontextprotocol/serverInfo": {"name": "subject", "version": "1"}}
+LISTEN_RESULT = "SCHEMA.SubscriptionsListenResult"
+ended("the end has no id", "SUB-12.a", LISTEN_RESULT, meta=lambda own: {})
+ended("the end has another id", "SUB-12.a", meta=lambda own: {SUBSCRIPTION: "other"})
+ended(
+    "the end has the id as text", "SUB-12.a", meta=lambda own: {SUBSCRIPTION: f"{own}"}
+)
+
+
 @line("changes have no id", "SUB-06.b", revision=MODERN)
 def no_id(message, method, params, kept):
     if str(message.get("method")).endswith("/list_changed"):

@@ -36,8 +36,9 @@ ALL_LIST_CHANGES: Final = {
 
 
 def subscription_id_of(message: Message) -> Any:
-    """Return the subscription id of a notification."""
-    meta = message.params.get("_meta")
+    """Return the subscription id of a notification or a result."""
+    result = message.value.get("result") if message.is_answer else None
+    meta = (result if isinstance(result, dict) else message.params).get("_meta")
     return meta.get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import MODERN, Family, NoAnswer
+from mcpwire.check.case import MODERN, Family, NoAnswer, Start
 from mcpwire.check.cases._exchange import Error, Request, add_exchange_case
 from mcpwire.check.cases._subscriptions import (
     ACKNOWLEDGED,
@@ -12,6 +12,7 @@ from mcpwire.check.cases._subscriptions import (
     EVENT_TIMEOUT_S,
     call_change_tool,
     open_subscription,
+    subscription_id_of,
 )
 from mcpwire.check.roles import call_params
 
@@ -23,6 +24,27 @@ FAMILY: Final = Family("subscriptions")
 
 case = FAMILY.with_defaults(revisions=MODERN)
 changing = case.with_defaults(needs=("role:change",))
+
+
+@case.with_defaults(start=Start.LAST).must(
+    "SUB-12.a",
+    "the result that ends a subscription has its id, of the same JSON type",
+    source="basic/patterns/subscriptions#graceful-closure",
+    rules=("SUB-11",),
+    sends="nothing; checks all messages of the connection",
+    expects="io.modelcontextprotocol/subscriptionId in each result of "
+    "subscriptions/listen",
+    why="the client cannot tell which subscription has ended",
+)
+async def end_has_its_id(subject: Subject) -> None:
+    for message in subject.received:
+        is_end = subject.method_of(message) == "subscriptions/listen"
+        if is_end and "result" in message.value:
+            ids = [subscription_id_of(message), message.value["id"]]
+            expected = f"subscriptionId {ids[1]!r}"
+            fits = type(ids[0]) is type(ids[1]) and ids[0] == ids[1]
+            subject.expect(fits, expected, message.raw)
+    subject.need_expectation("result that ends a subscription")
 
 
 def _is_change(method: str | None) -> bool:
