@@ -7,6 +7,7 @@ server.
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
@@ -48,7 +49,7 @@ from mcpwire.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
@@ -341,18 +342,19 @@ class _Features:
     """The lists of one server, as a JSON document and as blocks of lines."""
 
     document: dict[str, Any] = attrs.field(factory=dict)
-    blocks: list[list[str]] = attrs.field(factory=list)
+    blocks: list[Iterable[str]] = attrs.field(factory=list)
     error: RPCError | None = None
     """The first error of a list request for a declared capability."""
 
-    def lines(self) -> list[str]:
-        """Return the blocks with an empty line between them."""
-        lines: list[str] = []
-        for block in self.blocks:
-            lines += ["", *block] if lines else block
-        if not lines and self.error is None:
-            lines = [NO_FEATURES]
-        return lines
+    def lines(self) -> Iterator[str]:
+        """Yield the blocks with an empty line between them."""
+        blocks = self.blocks or ([] if self.error else [[NO_FEATURES]])
+        return _join_blocks(blocks)
+
+
+def _join_blocks(blocks: Iterable[Iterable[str]]) -> Iterator[str]:
+    for number, block in enumerate(blocks):
+        yield from ["", *block] if number else block
 
 
 async def _list_features(client: Client, style: render.Style) -> _Features:
@@ -462,21 +464,19 @@ def _all_lines(
     features: Mapping[str, _Features],
     failed: Mapping[str, Exception],
     output: Output,
-) -> list[str]:
-    blocks: list[list[str]] = []
+) -> Iterator[str]:
+    blocks: list[Iterable[str]] = []
     for name, target in targets.items():
         entry = features.get(name)
         if entry is None or (name in failed and not entry.blocks):
             continue
         heading = f"{output.bold(one_line(name))}  {output.dim(one_line(target))}"
-        lines = [f"{INDENT}{line}" if line else "" for line in entry.lines()]
-        blocks.append([heading, *lines])
+        lines = (f"{INDENT}{line}" if line else "" for line in entry.lines())
+        blocks.append(chain([heading], lines))
     if failed:
         errors = [
             f"{INDENT}{one_line(name)}: {one_line(sentence(error))}"
             for name, error in failed.items()
         ]
         blocks.append([output.bold(f"Failed ({len(failed)})"), *errors])
-    if not blocks:
-        return ["The configuration has no servers."]
-    return [line for block in blocks for line in ("", *block)][1:]
+    return _join_blocks(blocks or [["The configuration has no servers."]])

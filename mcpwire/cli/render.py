@@ -14,7 +14,7 @@ from mcpwire.cli.output import one_line, shorten
 from mcpwire.protocol.json_schema import alternatives_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from mcpwire.cli.output import Output
     from mcpwire.client import Client
@@ -148,13 +148,12 @@ def section(
     items: Sequence[Any],
     describe: Callable[[Any, int | None], Entry],
     style: Style,
-) -> list[str]:
-    """Return the lines of a list: its heading, and the entry of each item."""
+) -> Iterator[str]:
+    """Yield the lines of a list: its heading, and the entry of each item."""
     width = None if style.width is None else style.width - len(NAME_INDENT)
-    lines = [style.bold(f"{title} ({len(items)})")]
+    yield style.bold(f"{title} ({len(items)})")
     for item in items:
-        lines += _entry(*describe(item, width), style)
-    return lines
+        yield from _entry(*describe(item, width), style)
 
 
 def tool(item: Tool, width: int | None) -> Entry:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from cli_servers import listing
 
+from mcpwire.cli import render
+
 TEXT = {"type": "text", "text": "fine"}
 
 ALL = {"tools": {}, "resources": {}, "prompts": {}}
@@ -68,6 +70,12 @@ def test_ls_as_json_is_one_document_of_the_objects_of_the_protocol(cli, full):
     assert found["tools"][0]["x-more"] == [1]
     assert found["tools"][0]["inputSchema"]["required"] == ["path"]
     assert found["resourceTemplates"][0]["uriTemplate"] == "file:///{name}"
+
+
+def test_ls_as_json_formats_no_lines(cli, full, monkeypatch):
+    monkeypatch.setattr(render, "tool_signature", None)
+    code, out, err = cli("ls", "--json", "--", *full.argv)
+    assert (code, err, len(json.loads(out)["tools"])) == (0, "", 2)
 
 
 def test_ls_requests_only_declared_lists(cli, scripted):
