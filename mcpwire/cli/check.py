@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +36,7 @@ from mcpwire.errors import ConnectError
 from mcpwire.versions import LATEST, LATEST_SESSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from mcpwire.check.case import Case
     from mcpwire.check.results import Result
@@ -58,6 +59,9 @@ def check(options: Options) -> int:
         baseline = None if text is None else read_baseline(text)
         run_options = _run_options(options)
         select(run_options)
+    for folder in filter(None, (options.html, options.tapes)):
+        with _writing_to(folder):
+            Path(folder).mkdir(parents=True, exist_ok=True)
     run_all = _run_suite if options.official else _run_cases
 
     async def perform(output: Output, _: Signals) -> int:
@@ -212,19 +216,32 @@ _FORMATS: Final[dict[str, Callable[[Report], bytes]]] = {
 """Option that names a file -> function that makes the file's contents."""
 
 
+@contextmanager
+def _writing_to(folder: str) -> Iterator[None]:
+    """Convert an `OSError` of the block to a usage error that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        reason = str(error.strerror).lower()
+        raise UsageError(f"cannot write to {folder!r}: {reason}") from error
+
+
 def _write_reports(options: Options, report: Report, output: Output) -> None:
-    for name, form in _FORMATS.items():
-        if (path := getattr(options, name)) is not None:
-            write_file(path, form(report))
-    if options.html is not None:
-        write_pages(Path(options.html), [report])
-    if options.tapes is not None:
-        write_transcripts(Path(options.tapes), report)
     if options.json:
         output.raw(report.to_json() + b"\n")
     else:
         text = to_text(report, colour=output.has_styles)
         output.lines(text.splitlines())
+    # Files are written last, so that a failed write does not lose the printed result.
+    for name, form in _FORMATS.items():
+        if (path := getattr(options, name)) is not None:
+            write_file(path, form(report))
+    if options.html is not None:
+        with _writing_to(options.html):
+            write_pages(Path(options.html), [report])
+    if options.tapes is not None:
+        with _writing_to(options.tapes):
+            write_transcripts(Path(options.tapes), report)
 
 
 def list_cases(options: Options) -> int:
@@ -296,10 +313,8 @@ def page(options: Options) -> int:
     """Write a static site of reports."""
     folder, *paths = options.words
     reports = [_read_report(path) for path in paths]
-    try:
+    with _writing_to(folder):
         write_pages(Path(folder), reports)
-    except OSError as error:
-        raise UsageError(f"cannot write to {folder!r}: {error.strerror}") from error
     return Exit.OK
 
 

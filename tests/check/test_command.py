@@ -277,6 +277,23 @@ def test_baseline_accepts_known_findings_only(cli, tmp_path):
     assert "not in the baseline: fail" in err
 
 
+@pytest.mark.parametrize("option", ["--html", "--tap"])
+def test_folder_that_is_a_file_is_refused_before_the_run(cli, tmp_path, option):
+    path = str(tmp_path / "file")
+    Path(path).write_text("")
+    code, out, err = cli("check", *ONE, option, path, "--", "/no/such/program")
+    assert (code, out) == (2, "")
+    assert err == f"mcpwire: cannot write to {path!r}: file exists\n"
+
+
+def test_result_is_printed_if_the_pages_cannot_be_written(cli, tmp_path):
+    (tmp_path / "index.html").mkdir()
+    code, out, err = cli("check", *ONE, "--html", str(tmp_path), *GOOD)
+    assert code == 2
+    assert "mcpwire-subject 1.0: 1 pass" in out
+    assert err == f"mcpwire: cannot write to {str(tmp_path)!r}: is a directory\n"
+
+
 def test_all_report_formats_are_written_and_compared(cli, tmp_path):
     files = {name: str(tmp_path / name) for name in ("junit", "sarif", "md", "badge")}
     words = [word for name, path in files.items() for word in (f"--{name}", path)]
