@@ -51,7 +51,8 @@ async def run_behind_gateway(
         options: As for `run`.
 
     Raises:
-        ConnectError: The server or the gateway does not start or respond.
+        ConnectError: The server or the gateway does not start, or another error of
+            `Client.connect`.
 
     Safe to cancel: started processes are ended.
     """

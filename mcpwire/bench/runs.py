@@ -141,7 +141,7 @@ async def run(
         on_progress: Called after each slice.
 
     Raises:
-        ConnectError: A server does not start or respond.
+        ConnectError: A server does not start, or another error of `Client.connect`.
         GeneratorFailed: A process that generates load exited unexpectedly.
         LocalProtocolError: The package hdrhistogram is not installed.
         ValueError: A server of `against` has a reserved name (empty, ``floor`` or
@@ -464,7 +464,7 @@ async def find_max(
         A result with one subject for each rate; `highest` is the rate, or 0.
 
     Raises:
-        ConnectError: The server does not start or respond.
+        ConnectError: The server does not start, or another error of `Client.connect`.
         GeneratorFailed: A process that generates load exited unexpectedly.
         ValueError: The load has no initial rate.
 

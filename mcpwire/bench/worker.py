@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import gc
 import json
+import logging
 import os
 import pickle
 import struct
@@ -29,7 +30,7 @@ import attrs
 import mcpwire
 from mcpwire.bench.histogram import MAX_NS, encode_histogram, histogram
 from mcpwire.bench.load import Load  # noqa: TC001 - attrs resolves it
-from mcpwire.errors import MCPError, RequestTimeout, RPCError
+from mcpwire.errors import ConnectError, MCPError, RequestTimeout, RPCError
 from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
@@ -612,10 +613,13 @@ async def _serve_requests(job: Job) -> None:
 def main() -> int:
     """Perform the job from standard input; return the exit code."""
     job = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started us
+    # The figures count failures; a warning for each would fill the standard error.
+    logging.getLogger("mcpwire").addHandler(logging.NullHandler())
     try:
         with contextlib.suppress(asyncio.CancelledError):
             asyncio.run(_serve_requests(job))
     except (MCPError, OSError) as error:
-        _write_line({"failure": str(error)})
+        failure = error if isinstance(error, MCPError) else ConnectError(str(error))
+        _write_line({"failure": pickle.dumps(failure).hex()})
         return 1
     return 0

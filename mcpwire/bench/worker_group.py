@@ -19,7 +19,7 @@ from mcpwire.bench.histogram import (
 )
 from mcpwire.bench.results import Sample, Slice
 from mcpwire.bench.worker import Job
-from mcpwire.errors import ConnectError, MCPError
+from mcpwire.errors import MCPError
 from mcpwire.testing import procfs
 from mcpwire.transports.http.target import Http
 from mcpwire.wire.json import encode, loads
@@ -123,7 +123,7 @@ class WorkerGroup:
             raise GeneratorFailed(f"a process that makes load ended with code {code}")
         answer: dict[str, Any] = loads(line)
         if (failure := answer.get("failure")) is not None:
-            raise ConnectError(failure)
+            raise pickle.loads(bytes.fromhex(failure))  # noqa: S301 - from our worker
         return answer
 
     async def _request(

@@ -223,7 +223,7 @@ def test_unreachable_server_exits_with_4(cli):
 def test_timeout_limits_connecting(cli, words):
     silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     code, out, err = cli("bench", *words, "--timeout", "0.2", "--", *silent)
-    assert (code, out) == (4 if "--ping" in words else 7, "")
+    assert (code, out) == (7, "")
     assert err.startswith("mcpwire: server/discover: no answer within 0.2 s")
 
 

@@ -293,6 +293,14 @@ def test_cancelled_run_ends_all_processes():
     assert not any(map(is_alive, children))
 
 
+def test_server_that_is_lost_does_not_fill_standard_error(capfd, tmp_path):
+    once = "import os, sys\nif os.path.exists(sys.argv[1]): sys.exit(3)"
+    text = relay("tools/call", "open(sys.argv[1], 'w'); sys.exit(3)").args[1]
+    target = measure_alone(program(once, text, arguments=[str(tmp_path / "gone")]))
+    assert target.total("done") == 2
+    assert capfd.readouterr().err == ""
+
+
 def test_timed_out_calls_are_slow_and_do_not_change_the_rate():
     silent = relay("tools/call", "continue")  # does not answer the third call
     target = measure_alone(silent, rate=100, timeout=1.0)
