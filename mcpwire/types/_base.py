@@ -78,9 +78,21 @@ def _order_fields(
 class _WireMeta(type):
     """Makes each wire type an attrs class with its shared fields last."""
 
+    attrs_fields: tuple[attrs.Attribute[Any], ...]
+
+    @property
+    def __attrs_attrs__(cls) -> tuple[attrs.Attribute[Any], ...]:
+        """The fields; attrs finds them here, as well as in the class.
+
+        msgspec, which writes attribute names, does not: it calls its `enc_hook`.
+        """
+        return cls.attrs_fields
+
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]
     ) -> Any:
+        if "__attrs_attrs__" in namespace:
+            namespace["attrs_fields"] = namespace.pop("__attrs_attrs__")
         wire_class = super().__new__(cls, name, bases, namespace)
         if "__slots__" in namespace:  # attrs calls this again for the slotted class
             return wire_class

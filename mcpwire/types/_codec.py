@@ -200,6 +200,8 @@ class FieldSpec(NamedTuple):
 
     accepts_missing: bool
     spec: Spec
+    hint: Any
+    """The annotation without its `Spec`."""
 
     @property
     def absent(self) -> Unset | None:
@@ -731,6 +733,7 @@ def _read_field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSp
         accepts_missing=(has_default and spec.required is not True)
         or name in DEFAULTED_FIELDS,
         spec=spec,
+        hint=hint,
     )
 
 

@@ -21,6 +21,8 @@ import attrs
 import msgspec
 
 from mcpwire.errors import LocalProtocolError, RemoteProtocolError, ToolError
+from mcpwire.types import encode as encode_wire_type
+from mcpwire.types._base import WireType
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -296,6 +298,8 @@ def to_encodable(value: Any) -> Any:
     """Return a value in a form that msgspec can encode; for `enc_hook`."""
     if isinstance(value, PurePath):
         return str(value)
+    if isinstance(value, WireType):
+        return encode_wire_type(value)
     kind = type(value)
     if is_pydantic(kind):
         if hasattr(kind, "model_dump"):

@@ -4,7 +4,8 @@
 
     str                             text
     None                            nothing
-    dict, dataclass, model, ...     its JSON as text, and as structured content
+    dict, dataclass, model, ...     its JSON as text, and as structured content; so are
+                                    wire types other than content
     other data                      its JSON as text
     Image, Audio, File, bytes       their blocks
     content blocks                  unchanged
@@ -40,6 +41,12 @@ from mcpwire.server.authoring.conversion import (
 )
 from mcpwire.server.authoring.schemas import Schemas, bare_hint, members_of, translate
 from mcpwire.types._base import UNSET, WireType
+from mcpwire.types.content import (
+    BlobResourceContents,
+    ContentBlock,
+    EmbeddedResource,
+    TextResourceContents,
+)
 from mcpwire.versions import LATEST, REVISIONS, Era, Revision
 from mcpwire.wire.json import encode as to_json
 
@@ -370,6 +377,8 @@ _REVISIONS: Final = {True: _OBJECT_REVISIONS, False: _ANY_VALUE_REVISIONS}
 
 _JSON: Final = "application/json"
 _BYTES: Final = (bytes, bytearray, memoryview)
+_CONTENTS: Final = (TextResourceContents, BlobResourceContents)
+_CONTENT: Final = (*typing.get_args(ContentBlock), *_CONTENTS, Media, *_BYTES)
 
 
 def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
@@ -378,7 +387,7 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
         if type(value) is str:
             return {"content": [{"type": "text", "text": value}]}
         return _plain_result(value, returns, revision)
-    if isinstance(value, WireType):
+    if isinstance(value, WireType) and _is_result(value):
         return _encode_result(value, returns, revision)
     if type(value) is returns.scalar:
         structured, unwrapped = {RESULT_MEMBER: value}, value
@@ -396,20 +405,24 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
 
 def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
     """Return the result of a tool that declares no data."""
-    if isinstance(value, WireType):
-        from mcpwire.types import CallToolResult
+    if isinstance(value, _CONTENT) or not is_record(value):
+        return {"content": _blocks(value, revision)}
+    if isinstance(value, WireType) and _is_result(value):
+        return _encode_result(value, returns, revision)
+    data = to_json_value(value)
+    text = to_json(data).decode()
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    # The JSON of some models, such as a pydantic `RootModel`, is no object.
+    if returns.is_structured and revision.name in _REVISIONS[type(data) is dict]:
+        result["structuredContent"] = data
+    return result
 
-        if isinstance(value, CallToolResult):
-            return _encode_result(value, returns, revision)
-    elif is_record(value) and not isinstance(value, Media):
-        data = to_json_value(value)
-        text = to_json(data).decode()
-        result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-        # The JSON of some models, such as a pydantic `RootModel`, is no object.
-        if returns.is_structured and revision.name in _REVISIONS[type(data) is dict]:
-            result["structuredContent"] = data
-        return result
-    return {"content": _blocks(value, revision)}
+
+def _is_result(value: WireType) -> bool:
+    """Return whether a value is a result or content, and not the data of a tool."""
+    from mcpwire.types import CallToolResult
+
+    return isinstance(value, (CallToolResult, *_CONTENT))
 
 
 def _encode_result(
@@ -453,7 +466,7 @@ def _blocks(value: Any, revision: Revision) -> list[dict[str, Any]]:
 
 
 def _is_content(value: Any) -> bool:
-    return isinstance(value, (WireType, Media, *_BYTES))
+    return isinstance(value, _CONTENT)
 
 
 def _block(value: Any, revision: Revision) -> dict[str, Any]:
@@ -471,10 +484,10 @@ def _block(value: Any, revision: Revision) -> dict[str, Any]:
 
 def _encode_block(value: WireType, revision: Revision) -> dict[str, Any]:
     """Return the wire form of a content block, or of contents of a resource."""
-    from mcpwire.types import BlobResourceContents, TextResourceContents, encode
+    from mcpwire.types import encode
 
     raw: dict[str, Any] = encode(value, revision)
-    if isinstance(value, (TextResourceContents, BlobResourceContents)):
+    if isinstance(value, _CONTENTS):
         return {"type": "resource", "resource": raw}
     if "type" not in raw:
         raise TypeError(f"{type(value).__name__} is not content")
@@ -526,7 +539,7 @@ def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
         data = value.read()
         return _item(uri, value.media_type(data), "blob", base64_of(data))
     if isinstance(value, WireType):
-        from mcpwire.types import EmbeddedResource, encode
+        from mcpwire.types import encode
 
         resource = value.resource if isinstance(value, EmbeddedResource) else value
         raw: dict[str, Any] = encode(resource)

@@ -48,7 +48,8 @@ from mcpwire.server.authoring.conversion import (
     new_stand_in,
     validate_pydantic,
 )
-from mcpwire.types._codec import read_fields, type_hints
+from mcpwire.types._base import WireType
+from mcpwire.types._codec import decode, read_fields, spec_of, type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -276,6 +277,17 @@ class Field(NamedTuple):
 
 def fields_of(kind: Any) -> list[Field] | None:
     """Return the fields of a class; ``None``: not a class with known fields."""
+    if isinstance(kind, type) and issubclass(kind, WireType):
+        constants = spec_of(kind).constants.items()
+        return [
+            *(Field(name, name, Literal[value], True) for name, value in constants),
+            *(
+                Field(
+                    field.wire, field.attribute, field.hint, not field.accepts_missing
+                )
+                for field in spec_of(kind).fields
+            ),
+        ]
     fields = read_fields(kind)
     if fields is None:
         return None
@@ -774,6 +786,7 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
     # Registered before its fields are translated, because they may contain it.
     stand_in = stand_ins.by_type[kind] = new_stand_in(kind.__name__)
     hints = [_translate(field.hint, stand_ins) for field in fields]
+    is_closed = stand_ins.is_exact and not issubclass(kind, WireType)
     struct_names = [f"field_{number}" for number in range(len(fields))]
     struct = msgspec.defstruct(
         kind.__name__,
@@ -783,7 +796,7 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
         ],
         rename=dict(zip(struct_names, (field.name for field in fields), strict=True)),
         kw_only=True,
-        forbid_unknown_fields=stand_ins.is_exact,
+        forbid_unknown_fields=is_closed,
     )
     parameters = [field.parameter for field in fields]
 
@@ -798,13 +811,13 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
             raise Fault(locations_of(error)) from error
         if not stand_ins.is_exact:
             return None  # a result: its object exists already
+        if issubclass(kind, WireType):
+            return decode(kind, value)
         values = zip(parameters, msgspec.structs.astuple(converted), strict=True)
         return kind(**{name: v for name, v in values if v is not msgspec.UNSET})
 
     def describe(schemas: Schemas) -> dict[str, Any]:
         schema = class_schema(kind, fields, schemas.raw(hints))
-        return (
-            {**schema, "additionalProperties": False} if stand_ins.is_exact else schema
-        )
+        return {**schema, "additionalProperties": False} if is_closed else schema
 
     stand_in.make, stand_in.describe = make, describe

@@ -28,10 +28,13 @@ from hinted import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpwire import types
 from mcpwire.errors import ToolError
 from mcpwire.server.authoring.conversion import format_location
 from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import BadArguments, choices_of, read_signature
+
+IMAGE = {"type": "image", "data": "eA==", "mimeType": "image/png"}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,16 @@ from mcpwire.server.authoring.signature import BadArguments, choices_of, read_si
         (Point | Named, {"name": "n"}, Named("n")),
         (Point | Named | None, None, None),
         (Annotated[int | None, Arg(ge=18)], None, None),
+        (types.ImageContent, IMAGE, types.ImageContent("eA==", "image/png")),
+        (
+            list[types.ContentBlock],
+            [{**IMAGE, "_meta": {"a/b": 1}, "new": 2}],
+            [
+                types.ImageContent(
+                    "eA==", "image/png", meta={"a/b": 1}, extra={"new": 2}
+                )
+            ],
+        ),
     ],
 )
 def test_valid_argument_is_converted(hint, sent, made):
@@ -89,6 +102,16 @@ def test_valid_argument_is_converted(hint, sent, made):
         (list[int], [1, "x"], "a[1]: expected integer, got string 'x'"),
         (dict[str, int], {"x y": "z"}, "a[...]: expected integer"),
         (Point, {"x": "z"}, "a.x: expected integer, got string 'z'"),
+        (
+            types.ImageContent,
+            {**IMAGE, "mimeType": 1},
+            "a.mimeType: expected string, got number 1",
+        ),
+        (
+            types.ImageContent,
+            {**IMAGE, "type": "text"},
+            "a.type: expected one of the allowed values, got string 'text'",
+        ),
         (Point, {}, "a.x is missing"),
         (Point, [], "a: expected object, got array"),
         (Point, {"x": 1, "new": 2}, "a: unknown member 'new'"),

@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import datetime as dt
+import json
 import sys
 import uuid
 from collections import OrderedDict
@@ -142,7 +143,122 @@ def test_object_is_structured_content_and_text(value, data):
     result = result_of(value)
     assert result["structuredContent"] == data
     (block,) = result["content"]
-    assert __import__("json").loads(block["text"]) == data
+    assert json.loads(block["text"]) == data
+
+
+SOUND_DATA = {"type": "audio", "data": "eA==", "mimeType": "audio/wav"}
+TOOL = types.Tool("a", {}, meta={"a/b": 1})
+TOOL_DATA = {"name": "a", "inputSchema": {}, "_meta": {"a/b": 1}}
+TOOLS = types.ListToolsResult([TOOL], meta={"c/d": [TOOL]})
+TOOLS_DATA = {
+    "tools": [TOOL_DATA],
+    "resultType": "complete",
+    "_meta": {"c/d": [TOOL_DATA]},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    sound: types.AudioContent
+    tools: Sequence[types.Tool] = ()
+
+
+@attrs.frozen
+class Holder:
+    item: Any
+
+
+class Renamed(msgspec.Struct, rename="camel", frozen=True):
+    the_item: Any
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        (TOOL, TOOL_DATA),
+        ({"a": TOOL, "b": 1}, {"a": TOOL_DATA, "b": 1}),
+        ({"a": [1, {2: SOUND}]}, {"a": [1, {"2": SOUND_DATA}]}),
+        (Report(SOUND, [TOOL]), {"sound": SOUND_DATA, "tools": [TOOL_DATA]}),
+        (Holder(Renamed(Holder(TOOL))), {"item": {"theItem": {"item": TOOL_DATA}}}),
+        ({"a": TOOLS}, {"a": TOOLS_DATA}),
+    ],
+)
+def test_protocol_types_in_data_have_the_names_of_the_specification(value, data):
+    before = repr(value)
+    result = result_of(value)
+    assert result["structuredContent"] == data
+    assert json.loads(result["content"][0]["text"]) == data
+    assert repr(value) == before
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ([TOOL], [TOOL_DATA]),
+        ((TOOL, "a"), [TOOL_DATA, "a"]),
+        ([[SOUND]], [[SOUND_DATA]]),
+    ],
+)
+def test_list_of_protocol_types_other_than_content_is_json(value, data):
+    (block,) = result_of(value)["content"]
+    assert json.loads(block["text"]) == data
+    (contents,) = resource_contents(value, "test://a")
+    assert json.loads(contents["text"]) == data
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "data", "wrong"),
+    [
+        (dict[str, types.Tool], {"a": TOOL}, {"a": TOOL_DATA}, {"a": {"name": 1}}),
+        (
+            Report,
+            Report(SOUND, [TOOL]),
+            {"sound": SOUND_DATA, "tools": [TOOL_DATA]},
+            {"sound": {**SOUND_DATA, "type": "image"}},
+        ),
+        (
+            dict[str, types.ContentBlock | None],
+            {"a": SOUND, "b": LINK, "c": None},
+            {
+                "a": SOUND_DATA,
+                "b": {"type": "resource_link", "uri": "test://a", "name": "a"},
+                "c": None,
+            },
+            {"a": {"text": "x"}},
+        ),
+        (
+            dict[str, types.ListToolsResult],
+            {"a": TOOLS},
+            {"a": TOOLS_DATA},
+            {"a": {"tools": 1}},
+        ),
+        (
+            dict[str, types.ReadResourceResult],
+            {"a": types.ReadResourceResult([CONTENTS])},
+            {
+                "a": {
+                    "contents": [{"uri": "test://a", "text": "x"}],
+                    "resultType": "complete",
+                }
+            },
+            {"a": {"contents": [{}]}},
+        ),
+    ],
+)
+def test_schema_of_protocol_types_in_data_matches_it(hint, value, data, wrong):
+    schema = read_returns(hint).schema
+    jsonschema_rs.meta.validate(schema)
+    assert result_of(value, hint)["structuredContent"] == data
+    jsonschema_rs.validate(schema, data)
+    with pytest.raises(BadResult):
+        result_of(wrong, hint)
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schema, wrong)
+
+
+def test_protocol_type_fits_an_explicit_schema():
+    schema = {"type": "object", "required": ["inputSchema"]}
+    assert result_of(TOOL, output_schema=schema)["structuredContent"] == TOOL_DATA
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, Point(1)])
@@ -415,7 +531,7 @@ def test_error_result_needs_no_structured_content():
 # --- values that cannot be converted
 
 
-@pytest.mark.parametrize("value", [object(), [object()], 1j, types.Tool("a", {})])
+@pytest.mark.parametrize("value", [object(), [object()], 1j, [TEXT, TOOL]])
 def test_value_without_a_json_form_is_refused(value):
     with pytest.raises(TypeError):
         result_of(value)
