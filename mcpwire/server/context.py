@@ -242,8 +242,10 @@ class Context:
         succession only the newest is sent. Awaiting the result returns at once.
 
         Raises:
-            LocalProtocolError: A value is no finite number.
+            LocalProtocolError: A value is no finite number, or `message` is not JSON.
         """
+        from mcpwire.wire.json import encode
+
         if "progressToken" not in self.request.meta:
             return _DONE
         for value in (progress, total):
@@ -251,6 +253,7 @@ class Context:
                 raise LocalProtocolError(
                     f"progress must be a finite number, got {value!r}"
                 )
+        encode(message)
         self._get_throttle().send(progress, total, message, is_log=False)
         return _DONE
 
@@ -263,12 +266,14 @@ class Context:
         Awaiting the result returns at once.
 
         Raises:
-            LocalProtocolError: The level is not one of syslog's, or `data` is not JSON.
+            LocalProtocolError: The level is not one of syslog's, or `data` or `logger`
+                is not JSON.
         """
         from mcpwire.wire.json import Fragment, encode
 
         if self.request.wants_log(level):
             # Encoded now: the caller gets the errors, and may change the data later.
+            encode(logger)
             text = Fragment(encode(data))
             self._get_throttle().send(level, text, logger, is_log=True)
         return _DONE

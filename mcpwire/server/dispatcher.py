@@ -52,6 +52,7 @@ from mcpwire.server.request import (
     RequestContext,
     RequestInfo,
     Session,
+    UnsendableResult,
     check_level,
     check_retained,
     member_of,
@@ -258,15 +259,19 @@ def _answer_exception(raised: BaseException, request: RequestContext) -> dict[st
 
 
 def _hide_error(error: BaseException, request: RequestContext) -> dict[str, Any]:
-    """Log an unexpected error; return or raise a fixed text for the client."""
+    """Log an unexpected error; return or raise a text for the client.
+
+    The text is fixed, except for the reason why a result cannot be sent.
+    """
     on_error = request.info.on_error
     if on_error is None or not on_error(request.id, error):
         message, kind = "the handler of %s raised", error_kind(error)
         exc_info = type(error), error, authors_traceback(error)
         logger.error(message, _describe_request(request), kind=kind, exc_info=exc_info)
+    reason = str(error) if isinstance(error, UnsendableResult) else None
     if request.method == TOOLS_CALL:
-        return tool_failure("the tool failed")
-    raise InternalError("the handler failed") from error
+        return tool_failure(reason or "the tool failed")
+    raise InternalError(reason or "the handler failed") from error
 
 
 def _describe_request(request: RequestContext) -> str:
@@ -278,6 +283,8 @@ def _describe_request(request: RequestContext) -> str:
 
 def tool_failure(text: str) -> dict[str, Any]:
     """Return the result of a failed tool, with a text for the model."""
+    # A text with a lone surrogate, such as in the name of a file, cannot be sent.
+    text = text.encode(errors="backslashreplace").decode()
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 

@@ -165,6 +165,10 @@ class Session:
         """Do nothing: the session ends with its connection."""
 
 
+class UnsendableResult(LocalProtocolError):
+    """A result without a JSON form; its text is for the client, too."""
+
+
 def check_retained(what: str, value: Mapping[str, Any]) -> None:
     """Refuse a client's object that is too large to outlive its request.
 

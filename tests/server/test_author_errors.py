@@ -1,5 +1,6 @@
 """`Server`: options refused at construction, and log messages for its author."""
 
+import contextlib
 import traceback
 from typing import Any
 
@@ -7,7 +8,7 @@ import httpx
 import pydantic
 import pytest
 
-from mcpwire import Client, Http, Server, Tasks
+from mcpwire import Client, File, Http, InternalError, Server, Tasks, ToolError, types
 from mcpwire.testing import AsgiTransport
 
 
@@ -28,7 +29,18 @@ async def test_options_of_the_wrong_type_are_refused(options, message):
         Server(**{"name": "x", **options})
 
 
-@pytest.mark.parametrize("over", ["memory", "HTTP"])
+@contextlib.asynccontextmanager
+async def opened(server, over):
+    async with httpx.AsyncClient(transport=AsgiTransport(server.asgi())) as http:
+        target = Http("http://localhost/mcp", http_client=http)
+        async with Client(server if over == "memory" else target) as client:
+            yield client
+
+
+OVER = pytest.mark.parametrize("over", ["memory", "HTTP"])
+
+
+@OVER
 async def test_logged_traceback_starts_in_the_authors_code(server, over, caplog):
     def look_up():
         raise KeyError("key")
@@ -55,17 +67,99 @@ async def test_logged_traceback_starts_in_the_authors_code(server, over, caplog)
     async def held() -> Holder:
         return Holder(held=object())
 
-    async with httpx.AsyncClient(transport=AsgiTransport(server.asgi())) as http:
-        target = Http("http://localhost/mcp", http_client=http)
-        async with Client(server if over == "memory" else target) as client:
-            for tool in ("in_thread", "on_loop", "opaque", "held"):
-                await client.call_tool(tool)
+    async with opened(server, over) as client:
+        for tool in ("in_thread", "on_loop", "opaque", "held"):
+            await client.call_tool(tool)
     shown = [each.exc_info for each in caplog.records if each.exc_info]
     frames = [[at.name for at in traceback.extract_tb(each[2])] for each in shown]
     assert frames[:2] == [["in_thread", "look_up"], ["on_loop"]]
     assert isinstance(shown[1][1].__cause__, KeyError)
     # Without a frame of the author's code the traceback stays whole.
     assert [each[0] for each in frames[2:]] == ["run_handler", "run_handler"]
+
+
+BAD_NAME = "caf\udce9"
+SURROGATE = "a lone surrogate stands at index 3"
+BAD_TEXT = types.TextContent(BAD_NAME)
+BAD_RESULTS = [
+    (str, BAD_NAME),
+    (dict[str, list[str]], {"name": [BAD_NAME]}),
+    *((Any, value) for value in (BAD_NAME, [BAD_NAME, File(b"x")], BAD_TEXT)),
+    (Any, types.CallToolResult([BAD_TEXT])),
+    (Any, types.CallToolResult([], {"name": BAD_NAME})),
+    (Any, types.ResourceLink(uri="test://a", name=BAD_NAME)),
+]
+
+
+@OVER
+@pytest.mark.parametrize(("hint", "value"), BAD_RESULTS, ids=range(len(BAD_RESULTS)))
+async def test_tool_result_without_a_json_form_is_a_failure_that_names_it(
+    server, over, hint, value, caplog
+):
+    def tool():
+        return value
+
+    tool.__annotations__["return"] = hint
+    server.add_tool(tool)
+    async with opened(server, over) as client:
+        result = await client.call_tool("tool")
+    assert result.is_error
+    assert "the result cannot be sent" in result.text
+    assert SURROGATE in result.text
+    assert SURROGATE in caplog.text
+    assert "'tools/call' of 'tool'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(BAD_NAME, [BAD_NAME], {"name": BAD_NAME}),
+        types.TextResourceContents(uri="test://a", text=BAD_NAME),
+    ],
+    ids=range(4),
+)
+@OVER
+async def test_resource_without_a_json_form_is_an_error_that_names_it(
+    server, over, value, caplog
+):
+    server.add_resource("test://a", lambda: value, name="r")
+    async with opened(server, over) as client:
+        with pytest.raises(InternalError, match=SURROGATE):
+            await client.read_resource("test://a")
+    assert SURROGATE in caplog.text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(BAD_NAME, {"role": "user", "content": BAD_NAME}),
+        {"role": "user", "content": {"type": "text", "text": BAD_NAME}},
+        types.PromptMessage("user", BAD_TEXT),
+        types.GetPromptResult([], description=BAD_NAME),
+    ],
+    ids=range(5),
+)
+@OVER
+async def test_prompt_without_a_json_form_is_an_error_that_names_it(
+    server, over, value, caplog
+):
+    server.add_prompt(lambda: value, name="p")
+    async with opened(server, over) as client:
+        with pytest.raises(InternalError, match=SURROGATE):
+            await client.get_prompt("p")
+    assert SURROGATE in caplog.text
+
+
+@OVER
+async def test_error_of_a_tool_with_a_lone_surrogate_is_sent_escaped(server, over):
+    @server.tool
+    def tool():
+        raise ToolError(f"cannot read {BAD_NAME}")
+
+    async with opened(server, over) as client:
+        result = await client.call_tool("tool")
+    assert result.is_error
+    assert result.text == "cannot read caf\\udce9"
 
 
 @pytest.mark.parametrize(

@@ -311,6 +311,29 @@ async def test_invalid_log_level_or_data_raises_in_the_handler(from_thread):
     await Session(answer_all).call(bad if from_thread else handler)
 
 
+@pytest.mark.parametrize("from_thread", [False, True])
+async def test_notification_without_a_json_form_raises_and_others_are_sent(from_thread):
+    def report(ctx):
+        ctx.progress(1, message="first")
+        for notify in (
+            lambda: ctx.progress(2, message="\ud800"),
+            lambda: ctx.info("\ud800"),
+            lambda: ctx.log("info", "x", "\ud800"),
+        ):
+            with pytest.raises(LocalProtocolError, match="a lone surrogate"):
+                notify()
+        ctx.info("middle")
+        ctx.progress(3, message="last")
+
+    async def handler(ctx):
+        report(ctx)
+
+    peer = Session(answer_all)
+    await peer.call(report if from_thread else handler, meta=PROGRESS)
+    assert peer.notifications.of("progress", "message") == ["first", "last"]
+    assert peer.notifications.of("message", "data") == ["middle"]
+
+
 async def test_logged_data_is_copied():
     def handler(ctx):
         data = [1]

@@ -31,6 +31,7 @@ from urllib.parse import quote
 import attrs
 import msgspec
 
+from mcpwire.errors import LocalProtocolError
 from mcpwire.server.authoring.conversion import (
     STRICT,
     contains_pydantic,
@@ -40,6 +41,7 @@ from mcpwire.server.authoring.conversion import (
     with_whole_numbers,
 )
 from mcpwire.server.authoring.schemas import Schemas, bare_hint, members_of, translate
+from mcpwire.server.request import UnsendableResult
 from mcpwire.types._base import UNSET, WireType
 from mcpwire.types.content import (
     BlobResourceContents,
@@ -48,7 +50,7 @@ from mcpwire.types.content import (
     TextResourceContents,
 )
 from mcpwire.versions import LATEST, REVISIONS, Era, Revision
-from mcpwire.wire.json import encode as to_json
+from mcpwire.wire.json import encode as encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -229,6 +231,20 @@ class File(Media):
         return {"type": "resource", "resource": self.contents()}
 
 
+def to_json(value: Any) -> bytes:
+    """Return a part of a result as JSON text. Raises `UnsendableResult`."""
+    try:
+        return encode_json(value)
+    except LocalProtocolError as error:
+        raise UnsendableResult(f"the result cannot be sent: {error}") from error
+
+
+def _sendable(text: str) -> str:
+    """Return a text as a plain `str`. Raises `UnsendableResult`: a lone surrogate."""
+    to_json(text)
+    return str.__str__(text)
+
+
 RESULT_MEMBER: Final = "result"
 
 _SCALARS: Final = (bool, float, int, str)
@@ -385,18 +401,22 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     """Return the result of a tool call."""
     if returns.schema is None:
         if type(value) is str:
-            return {"content": [{"type": "text", "text": value}]}
+            text = value if value.isascii() else _sendable(value)
+            return {"content": [{"type": "text", "text": text}]}
         return _plain_result(value, returns, revision)
-    if isinstance(value, WireType) and _is_result(value):
-        return _encode_result(value, returns, revision)
     if type(value) is returns.scalar:
         structured, unwrapped = {RESULT_MEMBER: value}, value
+    elif isinstance(value, WireType) and _is_result(value):
+        return _encode_result(value, returns, revision)
     else:
         structured = returns.to_structured(value)
         unwrapped = structured[RESULT_MEMBER] if returns.is_wrapped else structured
     # 2026-07-28 server/tools, "Structured Content": the JSON SHOULD also be in a text,
     # for clients that ignore structured content. A single text is sent unquoted.
-    text = unwrapped if type(unwrapped) is str else to_json(unwrapped).decode()
+    if type(unwrapped) is str:
+        text = unwrapped if unwrapped.isascii() else _sendable(unwrapped)
+    else:
+        text = to_json(unwrapped).decode()
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     if revision.name in _REVISIONS[type(structured) is dict]:
         result["structuredContent"] = structured
@@ -437,6 +457,7 @@ def _encode_result(
         )
     structured = value.structured_content
     result: dict[str, Any] = encode(value, revision)
+    to_json(result)
     if not isinstance(structured, dict) and revision.name not in _ANY_VALUE_REVISIONS:
         result.pop("structuredContent", None)
     result["content"] = [_adapt_block(block, revision) for block in result["content"]]
@@ -472,7 +493,7 @@ def _is_content(value: Any) -> bool:
 def _block(value: Any, revision: Revision) -> dict[str, Any]:
     """Return one content block."""
     if isinstance(value, str):
-        return {"type": "text", "text": str.__str__(value)}
+        return {"type": "text", "text": _sendable(value)}
     if isinstance(value, WireType):
         return _adapt_block(_encode_block(value, revision), revision)
     if isinstance(value, _BYTES):
@@ -487,6 +508,7 @@ def _encode_block(value: WireType, revision: Revision) -> dict[str, Any]:
     from mcpwire.types import encode
 
     raw: dict[str, Any] = encode(value, revision)
+    to_json(raw)
     if isinstance(value, _CONTENTS):
         return {"type": "resource", "resource": raw}
     if "type" not in raw:
@@ -530,7 +552,7 @@ def resource_contents(
 
 def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
     if isinstance(value, str):
-        return _item(uri, mime_type, "text", str.__str__(value))
+        return _item(uri, mime_type, "text", _sendable(value))
     if isinstance(value, _BYTES):
         return _item(uri, mime_type, "blob", base64_of(bytes(value)))
     if isinstance(value, File):
@@ -543,6 +565,7 @@ def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
 
         resource = value.resource if isinstance(value, EmbeddedResource) else value
         raw: dict[str, Any] = encode(resource)
+        to_json(raw)
         if "uri" not in raw or not ("text" in raw or "blob" in raw):
             raise TypeError(
                 f"{type(resource).__name__} is not the contents of a resource"
@@ -579,6 +602,7 @@ def prompt_result(
         {**message, "content": _adapt_block(message["content"], revision)}
         for message in messages
     ]
+    to_json(result)
     return result
 
 
