@@ -34,9 +34,9 @@ def expire_as_the_token_comes(patches):
     replies = []
     original_wait, original_obtain = AuthEngine._wait_for_token, Authorizer.obtain
 
-    def within(self, reply, deadline, work):
+    def within(self, request, reply, *rest):
         replies.append(reply)
-        return original_wait(self, reply, deadline, work)
+        return original_wait(self, request, reply, *rest)
 
     async def obtain(self, token_request):
         credential = await original_obtain(self, token_request)
