@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
-from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -229,8 +228,8 @@ class Gateway:
         self.pool = UpstreamPool(
             maximum=maximum, idle=seconds, close=self.close_in_background
         )
-        # The error of the last attempt to connect to a server, if it took long.
-        self.unresponsive: WeakKeyDictionary[Planned, Exception] = WeakKeyDictionary()
+        # Server -> the error of the last attempt to connect to it, if that took long.
+        self.unresponsive: dict[Planned, str] = {}
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._users = 0

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InternalError
+from mcpwire.errors import InternalError, TransportError
 from mcpwire.gateway.catalog import RETRY_S, Catalog
 from mcpwire.gateway.merging import merge_capabilities, merge_instructions
 from mcpwire.gateway.routes import CAPABILITIES
@@ -44,6 +44,12 @@ LIST_CHANGES: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCE
 
 UNRESPONSIVE_S: Final = 3.0
 """Seconds after which a failed attempt to connect to a server counts as a delay."""
+
+MAX_UNRESPONSIVE: Final = 1_000
+"""Maximum of servers that a gateway remembers for that; the oldest is dropped."""
+
+RECOVERY_WAIT_S: Final = 1.0
+"""Seconds that a new set waits for such a server, which may answer again."""
 
 
 class Upstreams:
@@ -85,13 +91,15 @@ class Upstreams:
     async def open(self) -> None:
         """Connect to all servers, in parallel; call `aclose` after a failure.
 
-        A server that delayed an earlier set, and failed, is tried in the background.
+        A server that delayed an earlier set, and failed, is connected to in the
+        background after `RECOVERY_WAIT_S`.
         """
         self.has_started = True
         slots = asyncio.Semaphore(self.gateway.concurrency)
         is_strict = self.gateway.on_error == "raise"
         for upstream in () if is_strict else self.members.values():
-            upstream.problem = self.gateway.unresponsive.get(upstream.planned)
+            reason = self.gateway.unresponsive.get(upstream.planned)
+            upstream.problem = None if reason is None else TransportError(reason)
         self.retry()
         tasks = [
             asyncio.create_task(self._connect(upstream, slots), name="mcpwire-upstream")
@@ -101,6 +109,8 @@ class Upstreams:
         return_when = asyncio.FIRST_COMPLETED if is_strict else asyncio.ALL_COMPLETED
         pending = set(tasks)
         try:
+            if self._retry_tasks:
+                await asyncio.wait(self._retry_tasks, timeout=RECOVERY_WAIT_S)
             while pending:
                 _, pending = await asyncio.wait(pending, return_when=return_when)
                 for upstream in self.members.values() if is_strict else ():
@@ -124,11 +134,16 @@ class Upstreams:
             started = loop.time()
             try:
                 await upstream.client.connect()
+            except asyncio.CancelledError:  # the client may wait less than we do
+                if loop.time() - started > UNRESPONSIVE_S:
+                    self._remember(upstream, "it did not answer")
+                raise
             except Exception as error:  # noqa: BLE001 - recorded for the server
                 upstream.problem = error
                 upstream.retry_at = loop.time() + RETRY_S
+                self.gateway.unresponsive.pop(upstream.planned, None)
                 if loop.time() - started > UNRESPONSIVE_S:
-                    self.gateway.unresponsive[upstream.planned] = error
+                    self._remember(upstream, str(error))
                 logger.warning(
                     "the server %r could not be connected to: %s",
                     upstream.name,
@@ -141,6 +156,14 @@ class Upstreams:
                 self.gateway.unresponsive.pop(upstream.planned, None)
                 if not self._is_member(upstream):  # removed during the attempt
                     await upstream.client.aclose()
+
+    def _remember(self, upstream: Upstream, reason: str) -> None:
+        """Let later sets not wait for a server."""
+        # The error itself would keep this set, to which its traceback refers.
+        unresponsive = self.gateway.unresponsive
+        unresponsive[upstream.planned] = reason
+        if len(unresponsive) > MAX_UNRESPONSIVE:
+            del unresponsive[next(iter(unresponsive))]
 
     def _is_member(self, upstream: Upstream) -> bool:
         return not self.is_closed and self.members.get(upstream.name) is upstream

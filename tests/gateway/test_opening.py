@@ -1,6 +1,8 @@
 """How a gateway connects to its servers: in parallel, skipping failures or raising."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 from clocks import on_a_virtual_clock
@@ -160,16 +162,63 @@ async def test_only_the_first_session_waits_for_a_server_that_does_not_answer(er
             return names
 
         assert [await first_tools() for _ in range(3)] == [[], [], []]
-        assert waits == [20, 0, 0]
-        server.server = named("b", "y")
+        assert waits == [20, 1, 1]
         async with mcpwire.Client(gateway, mode=era) as client:
             async with client.listen(tools=True) as events:
-                assert await client.list_tools() == []
+                server.server = named("b", "y")
+                await asyncio.sleep(60)
+                await client.list_tools()
                 async for _ in events:
                     break
             assert tool_names(await client.list_tools()) == ["b_y"]
         await gateway.aclose()
         assert await first_tools() == ["b_y"]
+
+
+@both_eras
+@on_a_virtual_clock
+async def test_server_that_answers_again_is_in_the_first_list(era):
+    server = Counted(hanging())
+    async with Gateway({"b": server}, connect_timeout=20) as gateway:
+        for names in ([], ["b_y"]):
+            async with mcpwire.Client(gateway, mode=era) as client:
+                assert tool_names(await client.list_tools()) == names
+            await gateway.aclose()
+            server.server = named("b", "y")
+
+
+@on_a_virtual_clock
+async def test_clients_that_give_up_first_do_not_all_wait_for_the_server():
+    loop = asyncio.get_running_loop()
+    async with Gateway({"b": Counted(hanging())}, connect_timeout=60) as gateway:
+        opening = {"mode": "2025-11-25", "connect_timeout": 30}
+        with pytest.raises(mcpwire.RequestTimeout):
+            await mcpwire.Client(gateway, **opening).connect()
+        await asyncio.sleep(5)  # until the gateway has closed the session
+        began = loop.time()
+        async with mcpwire.Client(gateway, **opening) as client:
+            assert loop.time() - began < 2
+            assert await client.list_tools() == []
+
+
+@on_a_virtual_clock
+async def test_servers_that_do_not_answer_keep_no_sets(monkeypatch):
+    monkeypatch.setattr(opening, "MAX_UNRESPONSIVE", 2)
+    # pytest keeps the records of logs, and their errors.
+    monkeypatch.setattr(opening.logger, "warning", lambda *_, **__: None)
+
+    class ByClient:
+        def plan(self, info, params):
+            return Static({"b": Counted(hanging())}).plan()
+
+    async with Gateway(ByClient(), connect_timeout=20) as gateway:
+        sets = []
+        for _ in range(4):
+            async with mcpwire.Client(gateway, mode="2025-11-25"):
+                sets += map(weakref.ref, gateway.session_sets)
+        gc.collect()
+        assert [each() for each in sets] == [None] * 4
+        assert len(gateway.unresponsive) == 2
 
 
 @both_eras
@@ -181,6 +230,16 @@ async def test_session_waits_for_a_server_that_refused_the_last_one(era):
                 assert tool_names(await client.list_tools()) == names
             await gateway.aclose()
             server.is_there = True
+
+
+@on_a_virtual_clock
+async def test_session_waits_for_a_server_that_refuses_at_once_again():
+    server = Counted(hanging())
+    async with Gateway({"b": server}, connect_timeout=20) as gateway:
+        for server.is_there in (True, False):
+            async with mcpwire.Client(gateway, mode="2025-11-25") as client:
+                assert await client.list_tools() == []
+        assert gateway.unresponsive == {}
 
 
 async def test_capabilities_an_unreachable_server_may_have_are_declared():
