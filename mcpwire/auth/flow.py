@@ -131,7 +131,7 @@ class TokenRequest(NamedTuple):
     def sharing_key(self) -> tuple[object, ...]:
         """The key that requests share if one result answers them all."""
         if self.is_step_up:
-            return self.required
+            return self.required, self.is_unattended
         return self.refused_token, self.must_log_in, self.is_unattended
 
 

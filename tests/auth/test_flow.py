@@ -550,6 +550,7 @@ ALIKE = [
     (STEP_UP, STEP_UP, True),
     (STEP_UP, STEP_UP | {"refused_token": "another"}, True),
     (STEP_UP, STEP_UP | {"denial": wants_more("c")}, False),
+    (STEP_UP, STEP_UP | {"is_unattended": True}, False),
     (STEP_UP, {"refused_token": "access-1"}, False),
     (STEP_UP, {"refused_token": "access-1", "denial": denied(scopes=("b",))}, False),
     (STEP_UP, {"denial": denied(403)}, False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -161,6 +162,41 @@ async def test_a_stream_that_no_call_needs_starts_no_login(auth, caplog):
             await echo(client)
             await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
         assert len(auth.authorizations) == 1
+
+
+async def test_a_stream_that_waits_for_scopes_does_not_use_up_the_login_of_a_call(
+    auth, caplog
+):
+    with protected_server(auth, ("mcp:read",), resumable=True) as server:
+        server.needs["GET"] = ("mcp:write",)
+        async with connected(server) as client:
+            await until(lambda: "stays closed until a login" in caplog.text)
+            auth.expire_all()
+            await echo(client)
+            assert auth.grants == ["authorization_code", "refresh_token"]
+            server.needs["tools/call"] = ("mcp:write",)
+            await echo(client)
+            await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
+    assert auth.grants[2:] == ["authorization_code"]
+
+
+class SlowStorage(mcpwire.FileStorage):
+    def load(self, key):
+        time.sleep(0.2)
+        return super().load(key)
+
+
+async def test_a_call_does_not_share_the_failure_of_a_stream(auth, tmp_path):
+    with protected_server(auth, ("mcp:read",), resumable=True) as server:
+        async with connected(server, oauth(storage=SlowStorage(tmp_path))) as client:
+            await asyncio.to_thread(server.wait_until, lambda: server.streams)
+            server.needs["GET"] = server.needs["tools/call"] = ("mcp:write",)
+            before = server.challenges
+            server.close_streams()
+            await asyncio.to_thread(
+                server.wait_until, lambda: server.challenges > before
+            )
+            await echo(client)
 
 
 @pytest.mark.system("U02", "L-A5")

@@ -92,7 +92,7 @@ class Authorizer:
         self._target = target
         self._limits = limits
         self._running: _Operation | None = None
-        self._next_login: asyncio.Future[Credential] | None = None
+        self._next_login: asyncio.Future[None] | None = None
 
     async def initial_token(self, *, is_unattended: bool = False) -> Credential | None:
         """Return a token for the first try, or None if none is stored."""
@@ -150,15 +150,20 @@ class Authorizer:
     async def wait_for_login(
         self, work: Callable[[], Coroutine[Any, Any, Credential | None]]
     ) -> Credential | None:
-        """Return the token of `work`, or of the next login if it needs one."""
-        try:
-            return await work()
-        except AuthRequired as error:
-            logger.warning("the server's stream stays closed until a login: %s", error)
-        login = self._next_login
-        if login is None or login.get_loop() is not asyncio.get_running_loop():
-            login = self._next_login = asyncio.get_running_loop().create_future()
-        return await asyncio.shield(login)
+        """Return the token of `work`, which is tried again after each new token."""
+        loop = asyncio.get_running_loop()
+        level = logging.WARNING
+        while True:
+            try:
+                return await work()
+            except AuthRequired as error:
+                text = "the server's stream stays closed until a login: %s"
+                logger.log(level, text, error)
+            level = logging.DEBUG
+            login = self._next_login
+            if login is None or login.get_loop() is not loop:
+                login = self._next_login = loop.create_future()
+            await asyncio.shield(login)
 
     async def settle(self) -> None:
         """Wait for an operation without waiters; cancel it after `SETTLE_TIMEOUT_S`."""
@@ -209,7 +214,7 @@ class Authorizer:
         credential = self.session.use(await self._drive(flow, operation))
         login, self._next_login = self._next_login, None
         if login is not None and login.get_loop() is asyncio.get_running_loop():
-            login.set_result(credential)
+            login.set_result(None)
         return credential
 
     async def _drive(
