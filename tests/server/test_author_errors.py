@@ -88,6 +88,7 @@ BAD_RESULTS = [
     (Any, types.CallToolResult([BAD_TEXT])),
     (Any, types.CallToolResult([], {"name": BAD_NAME})),
     (Any, types.ResourceLink(uri="test://a", name=BAD_NAME)),
+    (Any, File(b"x", uri=BAD_NAME)),
 ]
 
 
@@ -115,8 +116,9 @@ async def test_tool_result_without_a_json_form_is_a_failure_that_names_it(
     [
         *(BAD_NAME, [BAD_NAME], {"name": BAD_NAME}),
         types.TextResourceContents(uri="test://a", text=BAD_NAME),
+        File(b"x", uri=BAD_NAME),
     ],
-    ids=range(4),
+    ids=range(5),
 )
 @OVER
 async def test_resource_without_a_json_form_is_an_error_that_names_it(

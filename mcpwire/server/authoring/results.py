@@ -215,8 +215,8 @@ class File(Media):
         own_uri = self.uri or uri
         if not own_uri:
             # Only the name: clients must not learn the server's folders.
-            name = "data" if self.path is None else quote(self.path.name)
-            own_uri = f"file:///{name}"
+            name = "data" if self.path is None else self.path.name
+            own_uri = f"file:///{quote(name, errors='surrogateescape')}"
         if is_text(mime_type):
             try:
                 text = data.decode()
@@ -236,13 +236,8 @@ def to_json(value: Any) -> bytes:
     try:
         return encode_json(value)
     except LocalProtocolError as error:
-        raise UnsendableResult(f"the result cannot be sent: {error}") from error
-
-
-def _sendable(text: str) -> str:
-    """Return a text as a plain `str`. Raises `UnsendableResult`: a lone surrogate."""
-    to_json(text)
-    return str.__str__(text)
+        reason = str(error).removeprefix("cannot send ")
+        raise UnsendableResult(f"the result cannot be sent: {reason}") from error
 
 
 RESULT_MEMBER: Final = "result"
@@ -401,8 +396,9 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     """Return the result of a tool call."""
     if returns.schema is None:
         if type(value) is str:
-            text = value if value.isascii() else _sendable(value)
-            return {"content": [{"type": "text", "text": text}]}
+            if not value.isascii():
+                to_json(value)
+            return {"content": [{"type": "text", "text": value}]}
         return _plain_result(value, returns, revision)
     if type(value) is returns.scalar:
         structured, unwrapped = {RESULT_MEMBER: value}, value
@@ -413,10 +409,11 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
         unwrapped = structured[RESULT_MEMBER] if returns.is_wrapped else structured
     # 2026-07-28 server/tools, "Structured Content": the JSON SHOULD also be in a text,
     # for clients that ignore structured content. A single text is sent unquoted.
-    if type(unwrapped) is str:
-        text = unwrapped if unwrapped.isascii() else _sendable(unwrapped)
-    else:
-        text = to_json(unwrapped).decode()
+    text = unwrapped
+    if type(text) is not str:
+        text = to_json(text).decode()
+    elif not text.isascii():
+        to_json(text)
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     if revision.name in _REVISIONS[type(structured) is dict]:
         result["structuredContent"] = structured
@@ -426,7 +423,9 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
 def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
     """Return the result of a tool that declares no data."""
     if isinstance(value, _CONTENT) or not is_record(value):
-        return {"content": _blocks(value, revision)}
+        content = _blocks(value, revision)
+        to_json(content)
+        return {"content": content}
     if isinstance(value, WireType) and _is_result(value):
         return _encode_result(value, returns, revision)
     data = to_json_value(value)
@@ -493,7 +492,7 @@ def _is_content(value: Any) -> bool:
 def _block(value: Any, revision: Revision) -> dict[str, Any]:
     """Return one content block."""
     if isinstance(value, str):
-        return {"type": "text", "text": _sendable(value)}
+        return {"type": "text", "text": str.__str__(value)}
     if isinstance(value, WireType):
         return _adapt_block(_encode_block(value, revision), revision)
     if isinstance(value, _BYTES):
@@ -508,7 +507,6 @@ def _encode_block(value: WireType, revision: Revision) -> dict[str, Any]:
     from mcpwire.types import encode
 
     raw: dict[str, Any] = encode(value, revision)
-    to_json(raw)
     if isinstance(value, _CONTENTS):
         return {"type": "resource", "resource": raw}
     if "type" not in raw:
@@ -547,12 +545,13 @@ def resource_contents(
     contents = [_contents(item, uri, mime_type) for item in items]
     for item in contents:
         item.setdefault("mimeType", "text/plain" if "text" in item else _DEFAULT_TYPE)
+    to_json(contents)
     return contents
 
 
 def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
     if isinstance(value, str):
-        return _item(uri, mime_type, "text", _sendable(value))
+        return _item(uri, mime_type, "text", str.__str__(value))
     if isinstance(value, _BYTES):
         return _item(uri, mime_type, "blob", base64_of(bytes(value)))
     if isinstance(value, File):
@@ -565,7 +564,6 @@ def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
 
         resource = value.resource if isinstance(value, EmbeddedResource) else value
         raw: dict[str, Any] = encode(resource)
-        to_json(raw)
         if "uri" not in raw or not ("text" in raw or "blob" in raw):
             raise TypeError(
                 f"{type(resource).__name__} is not the contents of a resource"

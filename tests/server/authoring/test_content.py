@@ -67,6 +67,12 @@ def test_text_file_is_embedded_as_text_without_its_folder(tmp_path):
     }
 
 
+def test_file_whose_name_is_not_utf_8_is_embedded_with_a_valid_uri(tmp_path):
+    path = tmp_path / "caf\udce9"
+    path.write_bytes(b"x")
+    assert File(path=path).contents()["uri"] == "file:///caf%E9"
+
+
 @pytest.mark.parametrize(
     ("file", "mime_type"),
     [
