@@ -68,6 +68,7 @@ from mcpwire.types._base import (
 from mcpwire.versions import REVISIONS, Era, Revision, find_revision
 from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
+from mcpwire.wire.jsonrpc import escape_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -283,9 +284,8 @@ def _describe_request(request: RequestContext) -> str:
 
 def tool_failure(text: str) -> dict[str, Any]:
     """Return the result of a failed tool, with a text for the model."""
-    # A text with a lone surrogate, such as in the name of a file, cannot be sent.
-    text = text.encode(errors="backslashreplace").decode()
-    return {"content": [{"type": "text", "text": text}], "isError": True}
+    content = [{"type": "text", "text": escape_surrogates(text)}]
+    return {"content": content, "isError": True}
 
 
 def is_stateless_code(code: int) -> bool:

@@ -11,6 +11,7 @@ messages are one system call. Messages queued during a read are written after it
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from asyncio import get_running_loop
 from collections import deque
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn, Trace
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
+
+logger = logging.getLogger("mcpwire")
 
 READ_BYTES: Final = 65_536
 """Bytes per read: the capacity of a pipe on Linux."""
@@ -222,6 +225,7 @@ class Duplex(TwoWayChannel):
             else:
                 line = self._peer.answer(id, answer)
         except LocalProtocolError as error:
+            logger.exception("the answer to %.100r cannot be sent", id)
             line = self._peer.refuse(
                 id, InternalError(f"the answer could not be encoded: {error}")
             )

@@ -182,9 +182,14 @@ def success(id: RequestId, result: Mapping[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "result": result}
 
 
+def escape_surrogates(text: str) -> str:
+    """Return a text that can be sent: the name of a file may have lone surrogates."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def failure(id: RequestId | None, error: RPCError) -> dict[str, Any]:
     """Return a response with an error as a JSON value."""
-    body = {"code": error.code, "message": error.message}
+    body = {"code": error.code, "message": escape_surrogates(str(error.message))}
     if error.data is not None:
         body["data"] = error.data
     if id is None:  # 2026-07-28 basic/index, "Error Responses": no `id` member

@@ -8,7 +8,17 @@ import httpx
 import pydantic
 import pytest
 
-from mcpwire import Client, File, Http, InternalError, Server, Tasks, ToolError, types
+from mcpwire import (
+    Client,
+    File,
+    Http,
+    InternalError,
+    InvalidParams,
+    Server,
+    Tasks,
+    ToolError,
+    types,
+)
 from mcpwire.testing import AsgiTransport
 
 
@@ -153,13 +163,19 @@ async def test_prompt_without_a_json_form_is_an_error_that_names_it(
 
 
 @OVER
-async def test_error_of_a_tool_with_a_lone_surrogate_is_sent_escaped(server, over):
+async def test_text_of_an_error_with_a_lone_surrogate_is_sent_escaped(server, over):
     @server.tool
     def tool():
         raise ToolError(f"cannot read {BAD_NAME}")
 
+    @server.resource("test://a")
+    def resource():
+        raise InvalidParams(f"cannot read {BAD_NAME}")
+
     async with opened(server, over) as client:
         result = await client.call_tool("tool")
+        with pytest.raises(InvalidParams, match=r"cannot read caf\\udce9"):
+            await client.read_resource("test://a")
     assert result.is_error
     assert result.text == "cannot read caf\\udce9"
 

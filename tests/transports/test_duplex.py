@@ -93,7 +93,7 @@ async def test_a_call_is_answered_and_its_handle_has_the_id(pair):
     assert repr(client) == "<MemoryChannel memory open, 0 calls>"
 
 
-async def test_error_and_unencodable_replies_raise_in_the_call(pair):
+async def test_error_and_unencodable_replies_raise_in_the_call(pair, caplog):
     client, _, _, far = pair
     first = asyncio.create_task(client.call("x", None, deadline=None))
     second = asyncio.create_task(client.call("y", None, deadline=None))
@@ -105,6 +105,7 @@ async def test_error_and_unencodable_replies_raise_in_the_call(pair):
     assert caught.value.data == {"a": 1}
     with pytest.raises(InternalError, match="could not be encoded"):
         await second
+    assert "the answer to 2 cannot be sent" in caplog.text
 
 
 async def test_cancelling_by_handle_ends_the_call_and_notifies(pair):
