@@ -15,6 +15,7 @@ from mcpwire.server.http.exchange import (
     Exchange,
     Headers,
     HttpProblem,
+    Stoppable,
     TimerQueue,
 )
 from mcpwire.testing import VirtualClockLoop
@@ -46,6 +47,12 @@ def test_handlers_see_all_header_fields_except_credentials():
     made.credentials |= {"x-key"}
     assert made.info.headers == {"accept": "*/*"}
     assert made.info is made.info
+
+
+def test_handlers_that_change_their_headers_do_not_change_the_request():
+    _, made = opened(headers=[("Accept", "*/*")])
+    made.info_with(None).headers.clear()
+    assert made.headers == {"accept": "*/*"}
 
 
 @pytest.mark.case("D14")
@@ -107,6 +114,53 @@ async def test_body_can_be_refused_in_the_loop_turn_of_its_timeout():
         await task
     assert stopped.done()
     assert caught.value.status == 503
+
+
+@pytest.mark.parametrize(
+    ("events", "ends_by", "cancellations"),
+    [
+        ("stop", TimeoutError, 0),
+        ("stop stop", TimeoutError, 0),
+        ("stop finish", TimeoutError, 0),
+        ("stop cancel", asyncio.CancelledError, 1),
+        ("cancel stop", asyncio.CancelledError, 1),
+        ("cancel", asyncio.CancelledError, 1),
+        ("finish", None, 0),
+    ],
+)
+@pytest.mark.parametrize("earlier", [0, 1])
+async def test_only_a_stop_alone_ends_its_block_by_a_timeout_error(
+    events, ends_by, cancellations, earlier
+):
+    loop = asyncio.get_running_loop()
+    waiting, block, ended = loop.create_future(), Stoppable(), []
+
+    async def run():
+        task = asyncio.current_task()
+        for _ in range(earlier):  # a cancellation that the task has survived
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.sleep(0)
+        try:
+            with block:
+                await waiting
+        except (TimeoutError, asyncio.CancelledError) as error:
+            ended.append(type(error))
+        block.stop()  # too late
+        await asyncio.sleep(0)
+        return task.cancelling() - earlier
+
+    task = loop.create_task(run())
+    for _ in range(earlier + 1):
+        await asyncio.sleep(0)  # until it waits
+    for event in events.split():
+        {
+            "stop": block.stop,
+            "cancel": task.cancel,
+            "finish": lambda: waiting.set_result(None),
+        }[event]()
+    assert await task == cancellations
+    assert ended == ([] if ends_by is None else [ends_by])
 
 
 @pytest.mark.parametrize("is_late", [False, True])
