@@ -713,7 +713,9 @@ class _EncoderSource(_Source):
 
 def _read_field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
     module = vars(sys.modules[cls.__module__])
-    hint = eval(str(attribute.type), module, _SCOPE)  # noqa: S307 - our own source, never data
+    hint: Any = attribute.type
+    if isinstance(hint, str):  # no longer after `attrs.resolve_types`
+        hint = eval(hint, module, _SCOPE)  # noqa: S307 - our own source, never data
     hint, spec = _split_spec(hint)
     members = _members(hint)
     not_null = tuple(

@@ -19,6 +19,15 @@ TEXT = {"type": "text", "text": "hi"}
 TASK = {"taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": ""}
 
 
+def test_class_whose_hints_attrs_has_resolved_is_read_as_before():
+    def kinds():
+        return [field.kind for field in read_class(types.Icon).fields]
+
+    before = kinds()
+    attrs.resolve_types(types.Icon)  # as cattrs does
+    assert kinds() == before
+
+
 def test_error_names_path_expected_and_got():
     with pytest.raises(InvalidMessage) as caught:
         decode(types.CallToolResult, {"content": [{"type": "text", "text": 5}]})
