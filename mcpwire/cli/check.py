@@ -227,12 +227,17 @@ def _writing_to(folder: str) -> Iterator[None]:
 
 
 def _write_reports(options: Options, report: Report, output: Output) -> None:
-    if options.json:
-        output.raw(report.to_json() + b"\n")
-    else:
-        text = to_text(report, colour=output.has_styles)
-        output.lines(text.splitlines())
-    # Files are written last, so that a failed write does not lose the printed result.
+    try:
+        _write_files(options, report)
+    finally:  # neither a failed write nor a closed pipe loses the other result
+        if options.json:
+            output.raw(report.to_json() + b"\n")
+        else:
+            text = to_text(report, colour=output.has_styles)
+            output.lines(text.splitlines())
+
+
+def _write_files(options: Options, report: Report) -> None:
     for name, form in _FORMATS.items():
         if (path := getattr(options, name)) is not None:
             write_file(path, form(report))

@@ -294,6 +294,17 @@ def test_result_is_printed_if_the_pages_cannot_be_written(cli, tmp_path):
     assert err == f"mcpwire: cannot write to {str(tmp_path)!r}: is a directory\n"
 
 
+def test_files_are_written_if_nothing_reads_the_result(tmp_path):
+    path = tmp_path / "report.md"
+    words = ["mcpwire", "check", *ONE, "--md", str(path), *GOOD]
+    reading, writing = os.pipe()
+    os.close(reading)
+    run = subprocess.run([sys.executable, "-m", *words], stdout=writing, check=False)
+    os.close(writing)
+    assert run.returncode == 141
+    assert "mcpwire-subject" in path.read_text()
+
+
 def test_all_report_formats_are_written_and_compared(cli, tmp_path):
     files = {name: str(tmp_path / name) for name in ("junit", "sarif", "md", "badge")}
     words = [word for name, path in files.items() for word in (f"--{name}", path)]
