@@ -101,14 +101,15 @@ async def test_too_large_body_with_a_false_content_length_is_refused():
 
 
 @on_a_clock_by_hand
-async def test_body_can_be_refused_in_the_loop_turn_of_its_timeout():
+@pytest.mark.parametrize("is_next", [False, True])
+async def test_body_can_be_refused_in_the_loop_turn_of_its_timeout(is_next):
     _, made = opened(limits=Limits(body_timeout=1.0))
     loop = asyncio.get_running_loop()
     task = loop.create_task(made.body())
     await asyncio.sleep(0)  # until it reads
     stopped = loop.create_future()
     stop = lambda: stopped.set_result(made.stop_reading(503, "it ends"))  # noqa: E731
-    loop.call_later(2.0, loop.call_soon, stop)
+    loop.call_later(2.0, *([loop.call_soon, stop] if is_next else [stop]))
     loop.jump(3.0)  # both timers are due in one turn
     with pytest.raises(HttpProblem) as caught:
         await task

@@ -109,8 +109,13 @@ async def test_nagle_is_disabled_on_accepted_connections():
 
         def accepted():
             open_ones = (each for each in living(socket.socket) if each.fileno() >= 0)
-            tcp = [each for each in open_ones if each.family == socket.AF_INET]
-            return [each for each in tcp if each.getsockname() == ends[0]][1:]
+            at_port = [
+                each
+                for each in open_ones
+                if each.family == socket.AF_INET and each.getsockname() == ends[0]
+            ]
+            name = socket.SOL_SOCKET, socket.SO_ACCEPTCONN
+            return [each for each in at_port if not each.getsockopt(*name)]
 
         await until(accepted)
         (one,) = accepted()
