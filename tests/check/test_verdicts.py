@@ -418,3 +418,35 @@ def test_silence_after_discover_counts_from_the_server_start(
     options = Options(revisions=revisions, only=("schema",))
     report = asyncio.run(run(Stdio(sys.executable, words), options))
     assert {cell.revision for cell in report.cells()} == found
+
+
+# --- subscriptions that the server ends -----------------------------------------------
+
+ENDS = """
+for line in sys.stdin:
+    message = json.loads(line)
+    id, method = message.get("id"), message["method"]
+    meta = {"io.modelcontextprotocol/serverInfo": dict(name="s", version="1")}
+    own = {"io.modelcontextprotocol/subscriptionId": id}
+    if method == "server/discover":
+        answer(id, resultType="complete", supportedVersions=["2026-07-28"],
+               capabilities=dict(tools=dict(listChanged=True)), ttlMs=0,
+               cacheScope="public", _meta=meta)
+    elif method == "subscriptions/listen":
+        params = dict(_meta=own, notifications=message["params"]["notifications"])
+        print(json.dumps(dict(
+            jsonrpc="2.0", method="notifications/subscriptions/acknowledged",
+            params=params)), flush=True)
+        answer(id, resultType="complete", _meta={**meta, **own})
+    elif id is not None:
+        answer(id, resultType="complete", tools=[], ttlMs=0, cacheScope="public",
+               _meta=meta)
+"""
+
+
+def test_subscription_that_ends_with_its_id_passes():
+    only = "SUB-06.a", "SUB-12.a"
+    options = Options(revisions=("2026-07-28",), only=only)
+    target = Stdio(sys.executable, ["-c", PRELUDE + ENDS])
+    results = asyncio.run(run(target, options)).results
+    assert {each.case: each.verdict.value for each in results}["SUB-12.a"] == "pass"
