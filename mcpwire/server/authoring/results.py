@@ -240,6 +240,11 @@ def to_json(value: Any) -> bytes:
         raise UnsendableResult(f"the result cannot be sent: {reason}") from error
 
 
+def check_sendable(value: Any) -> None:
+    """Check that a part of a result has a JSON form. Raises `UnsendableResult`."""
+    to_json(value)
+
+
 RESULT_MEMBER: Final = "result"
 
 _SCALARS: Final = (bool, float, int, str)
@@ -397,7 +402,7 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     if returns.schema is None:
         if type(value) is str:
             if not value.isascii():
-                to_json(value)
+                check_sendable(value)
             return {"content": [{"type": "text", "text": value}]}
         return _plain_result(value, returns, revision)
     if type(value) is returns.scalar:
@@ -413,7 +418,7 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     if type(text) is not str:
         text = to_json(text).decode()
     elif not text.isascii():
-        to_json(text)
+        check_sendable(text)
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     if revision.name in _REVISIONS[type(structured) is dict]:
         result["structuredContent"] = structured
@@ -424,7 +429,7 @@ def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str,
     """Return the result of a tool that declares no data."""
     if isinstance(value, _CONTENT) or not is_record(value):
         content = _blocks(value, revision)
-        to_json(content)
+        check_sendable(content)
         return {"content": content}
     if isinstance(value, WireType) and _is_result(value):
         return _encode_result(value, returns, revision)
@@ -456,7 +461,7 @@ def _encode_result(
         )
     structured = value.structured_content
     result: dict[str, Any] = encode(value, revision)
-    to_json(result)
+    check_sendable(result)
     if not isinstance(structured, dict) and revision.name not in _ANY_VALUE_REVISIONS:
         result.pop("structuredContent", None)
     result["content"] = [_adapt_block(block, revision) for block in result["content"]]
@@ -545,7 +550,7 @@ def resource_contents(
     contents = [_contents(item, uri, mime_type) for item in items]
     for item in contents:
         item.setdefault("mimeType", "text/plain" if "text" in item else _DEFAULT_TYPE)
-    to_json(contents)
+    check_sendable(contents)
     return contents
 
 
@@ -600,7 +605,7 @@ def prompt_result(
         {**message, "content": _adapt_block(message["content"], revision)}
         for message in messages
     ]
-    to_json(result)
+    check_sendable(result)
     return result
 
 
