@@ -1,6 +1,7 @@
 """`Server`: functions become tools, and stay functions."""
 
 import asyncio
+import contextlib
 import functools
 import logging
 import queue
@@ -439,9 +440,14 @@ async def test_arguments_that_are_not_an_object_are_invalid_params(server, revis
                 await client.request("tools/call", params)
 
 
-async def test_dependencies_are_created_once_per_request(server):
+@pytest.mark.parametrize(
+    ("later", "plain"),
+    [(lambda f: f,) * 2, (contextlib.asynccontextmanager, contextlib.contextmanager)],
+)
+async def test_dependencies_are_created_once_per_request(server, later, plain):
     made, ended = [], []
 
+    @later
     async def connection():
         made.append("connection")
         yield "db"
@@ -450,6 +456,7 @@ async def test_dependencies_are_created_once_per_request(server):
     def user(ctx: Context, db: str = Depends(connection)):
         return f"{ctx.method} {db}"
 
+    @plain
     def cleaned():
         made.append("cleaned")
         yield 7
