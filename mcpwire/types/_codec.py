@@ -340,7 +340,7 @@ def read_fields(kind: Any) -> list[tuple[str, str, Any]] | None:
     The default is `attrs.NOTHING` only if the field is required. ``None``: not a class
     with known fields.
     """
-    if typing.is_typeddict(kind):
+    if hasattr(kind, "__required_keys__"):  # also a TypedDict of typing_extensions
         # `__required_keys__` ignores NotRequired in annotations that are strings.
         marks = {n: typing.get_origin(hint) for n, hint in type_hints(kind).items()}
         required = {n for n in kind.__required_keys__ if marks[n] is not NotRequired}

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NewType, NotRequired, Required, Type
 
 import attrs
 import pytest
+import typing_extensions
 
 from mcpwire import types
 from mcpwire.errors import InvalidMessage, ToolError
@@ -35,7 +36,7 @@ class Weather:
     count: int = attrs.field(default=0, init=False)
 
 
-class Person(TypedDict):
+class Person(typing_extensions.TypedDict):
     name: str
     age: NotRequired[int]
 

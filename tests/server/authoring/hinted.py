@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple, NewType, NotRequired, Required, TypedD
 import attrs
 import msgspec
 import pydantic
+import typing_extensions
 
 from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import read_signature
@@ -56,7 +57,7 @@ class Options(TypedDict, total=False):
     b: Required[Annotated[str, "The b"]]
 
 
-class Marked(TypedDict):
+class Marked(typing_extensions.TypedDict):
     a: NotRequired[Annotated[int, Arg(ge=1)]]
 
 
