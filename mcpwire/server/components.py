@@ -24,7 +24,7 @@ from typing import (
 
 import attrs
 
-from mcpwire.errors import InvalidParams
+from mcpwire.errors import InvalidParams, LocalProtocolError
 from mcpwire.limits import check_choice, check_count
 from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.server.request import EXCERPT
@@ -291,6 +291,11 @@ class Component:
             raise ValueError(
                 "thread=True is for plain functions, and this one is async"
             )
+        try:
+            encode_json(definition)  # else no client could get the list
+        except LocalProtocolError as error:
+            reason = str(error).removeprefix("cannot send $.")
+            raise TypeError(f"{key!r} cannot be listed: {reason}") from error
         return cls(
             key=key,
             definition=definition,

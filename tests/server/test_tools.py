@@ -571,6 +571,7 @@ async def test_invalid_tool_and_server_options_are_refused(server):
         ({"description": 3}, "description must be a text, got 3"),
         ({"name": 3}, "name must be a text, got 3"),
         ({"visible": True}, "visible must be a function, got True"),
+        ({"meta": {"a": {1}}}, "cannot be listed: _meta.a: a value of type set has no"),
     ],
 )
 def test_unknown_or_mistyped_option_is_refused(server, options, message):

@@ -270,6 +270,15 @@ def to_json_value(value: Any) -> Any:
     return msgspec.to_builtins(value, str_keys=True, enc_hook=to_encodable)
 
 
+def is_json(value: Any) -> bool:
+    """Return whether a value can be sent."""
+    try:
+        encode(value)
+    except LocalProtocolError:
+        return False
+    return True
+
+
 def contains_pydantic(value: Any) -> bool:
     """Return whether a value contains objects that pydantic has validated."""
     kinds: list[type] = []

@@ -43,9 +43,11 @@ from mcpwire.server.authoring.conversion import (
     Fault,
     StandIn,
     adapter_of,
+    is_json,
     is_pydantic,
     locations_of,
     new_stand_in,
+    to_json_value,
     validate_pydantic,
 )
 from mcpwire.types._base import WireType
@@ -316,7 +318,7 @@ def _default_keyword(default: Any) -> Mapping[str, Any]:
     if isinstance(default, enum.Enum) and default is not attrs.NOTHING:
         default = default.value
     is_plain = isinstance(default, (str, int, float, bool, type(None)))
-    return {"default": default} if is_plain else {}
+    return {"default": default} if is_plain and is_json(default) else {}
 
 
 def class_schema(
@@ -486,7 +488,9 @@ def _tidy(schema: dict[str, Any], *, has_null: bool) -> dict[str, Any]:
         if inner.get("title") == name.replace("_", " ").title():
             dropped.add("title")
         is_optional = name not in schema.get("required", ())
-        if not has_null and is_optional and inner.get("default", name) is None:
+        if not is_json(inner.get("default")):  # such as infinity
+            dropped.add("default")
+        elif not has_null and is_optional and inner.get("default", name) is None:
             dropped.add("default")
             inner = without_null(inner)  # noqa: PLW2901 - the same without a part
         properties[name] = {k: v for k, v in inner.items() if k not in dropped}
@@ -649,7 +653,7 @@ def _translate_annotated(hint: Any, stand_ins: StandIns) -> Any:
         if name in attributes
     }
     if "examples" in keywords:
-        keywords["examples"] = list(keywords["examples"])
+        keywords["examples"] = [to_json_value(each) for each in keywords["examples"]]
     if extra:
         keywords["extra_json_schema"] = extra
     return Annotated[result, msgspec.Meta(**keywords)] if keywords else result

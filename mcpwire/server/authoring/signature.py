@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 import msgspec
 
-from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.json_schema import properties_of, required_of
 from mcpwire.server.authoring.conversion import (
     LENIENT,
@@ -30,6 +29,7 @@ from mcpwire.server.authoring.conversion import (
     describe_value,
     excerpt,
     faults_of,
+    is_json,
     to_json_value,
     validator_of,
     with_whole_numbers,
@@ -48,7 +48,7 @@ from mcpwire.server.authoring.schemas import (
     translate,
     without_null,
 )
-from mcpwire.wire.json import JSONDecodeError, encode, loads
+from mcpwire.wire.json import JSONDecodeError, loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -319,10 +319,9 @@ def _property(parameter: Parameter, schema: dict[str, Any]) -> dict[str, Any]:
         return schema
     try:
         default = to_json_value(parameter.default)
-        encode(default)
-    except (TypeError, ValueError, LocalProtocolError):
+    except (TypeError, ValueError):
         return schema  # a default without a JSON form is left out
-    return {**schema, "default": default}
+    return {**schema, "default": default} if is_json(default) else schema
 
 
 _IS_TYPE: Final[Mapping[str, Callable[[Any], bool]]] = {

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime as dt
 import json
+import math
 import uuid
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -64,6 +65,10 @@ Alias = TypeAliasType("Alias", int)
 BoundedAlias = TypeAliasType("BoundedAlias", Annotated[int, Arg(ge=1)])
 Holder = dataclasses.make_dataclass("Holder", [("alias", BoundedAlias)])
 Choice = dataclasses.make_dataclass("Choice", [("of", Literal["a", "b"], "a")])
+MOST = ("most", float, math.inf)
+Limit = dataclasses.make_dataclass("Limit", [MOST, ("least", int, -(2**80))])
+LimitModel = pydantic.create_model("LimitModel", most=MOST[1:])
+LimitStruct = msgspec.defstruct("LimitStruct", [MOST])
 FROM_ONE = {"type": "integer", "minimum": 1}
 DATE = {"type": "string", "format": "date"}
 POINT = record("Point", "x", x=INTEGER, y={"type": "number", "default": 0.5})
@@ -189,6 +194,13 @@ MODEL = record(
         (Holder, record("Holder", "alias", alias=FROM_ONE)),
         (dict[Alias, Alias], {"type": "object", "additionalProperties": INTEGER}),
         (Choice, record("Choice", of=choice("a", "b", default="a"))),
+        (Limit, record("Limit", most={"type": "number"}, least=INTEGER)),
+        (LimitModel, record("LimitModel", is_open=True, most={"type": "number"})),
+        (LimitStruct, record("LimitStruct", is_open=True, most={"type": "number"})),
+        (
+            Annotated[dt.date, Arg(examples=[dt.date(2026, 7, 28)])],
+            {**DATE, "examples": ["2026-07-28"]},
+        ),
         (Annotated[Id | None, Arg(ge=1)], one_of(FROM_ONE, NULL)),
         (
             Annotated[BoundedAlias | None, Arg(le=9)],
@@ -208,6 +220,7 @@ def test_schema_of_a_type_hint(hint, schema):
     found = schema_of(hint)
     assert found == schema
     jsonschema_rs.meta.validate(found)
+    json.dumps(found, allow_nan=False)
 
 
 @pytest.mark.parametrize(
