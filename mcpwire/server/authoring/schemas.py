@@ -818,7 +818,12 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
         if issubclass(kind, WireType):
             return decode(kind, value)
         values = zip(parameters, msgspec.structs.astuple(converted), strict=True)
-        return kind(**{name: v for name, v in values if v is not msgspec.UNSET})
+        given = {name: v for name, v in values if v is not msgspec.UNSET}
+        try:
+            return kind(**given)
+        except (TypeError, ValueError) as error:
+            # Validators of attrs add the attribute and the value to the message.
+            raise Fault([((), str((*error.args, "")[0]))]) from error
 
     def describe(schemas: Schemas) -> dict[str, Any]:
         schema = class_schema(kind, fields, schemas.raw(hints))

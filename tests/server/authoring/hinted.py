@@ -52,6 +52,11 @@ class Named:
     made: int = attrs.field(default=0, init=False)
 
 
+@attrs.define
+class Checked:
+    size: int = attrs.field(validator=attrs.validators.in_([1, 2]))
+
+
 class Options(TypedDict, total=False):
     a: int
     b: Required[Annotated[str, "The b"]]

@@ -10,6 +10,7 @@ import pytest
 from hinted import (
     Bounded,
     BoundedNode,
+    Checked,
     Color,
     Even,
     Id,
@@ -129,6 +130,7 @@ def test_valid_argument_is_converted(hint, sent, made):
             "a[0].next: unknown member 'new'",
         ),
         (Point | Named, {"x": 1, "new": 2}, "a: expected Point or Named, got object"),
+        (Checked, {"size": 3}, "a: 'size' must be in [1, 2] (got 3), got object"),
         (Color, "green", "a: expected one of 'red', 'blue', got string 'green'"),
         (
             list[Color],
