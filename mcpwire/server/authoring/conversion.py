@@ -226,6 +226,9 @@ class StandIn(metaclass=_AcceptsAll):
     describe: ClassVar[Callable[[Schemas], dict[str, Any]]]
     """Returns the schema."""
 
+    native: ClassVar[Any] = None
+    """A hint of msgspec to use in its place in unions."""
+
 
 def new_stand_in(name: str) -> Any:
     """Return a new stand-in class; the caller sets its `make` and `describe`."""

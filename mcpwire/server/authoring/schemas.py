@@ -19,6 +19,7 @@ import operator
 import re
 import types
 import typing
+from fractions import Fraction
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import (
@@ -677,11 +678,13 @@ def _add_bounds(hint: Any, bounds: dict[str, Any]) -> Any:
     """Add bounds to a hint; in a union, to the members that they apply to."""
     if not bounds:
         return hint
+    hint = _native(hint)
     if typing.get_origin(hint) in _UNIONS:
-        applicable = [_bounds_for(each, bounds) for each in typing.get_args(hint)]
+        arguments = [_native(each) for each in typing.get_args(hint)]
+        applicable = [_bounds_for(each, bounds) for each in arguments]
         missing = bounds.keys() - {name for names in applicable for name in names}
         if not missing:
-            members = zip(typing.get_args(hint), applicable, strict=True)
+            members = zip(arguments, applicable, strict=True)
             return _join([_add_bounds(*each) for each in members])
         bounds = {name: bounds[name] for name in missing}
     if "pattern" in bounds and bare_hint(hint) is str:
@@ -690,7 +693,35 @@ def _add_bounds(hint: Any, bounds: dict[str, Any]) -> Any:
     _check_supported(bounded)
     if "pattern" in bounds:
         check_pattern(bounds["pattern"])
+    if isinstance(bounds.get("multiple_of"), float):
+        return _multiple_stand_in(hint, bounds, bounded)
     return bounded
+
+
+def _multiple_stand_in(hint: Any, bounds: dict[str, Any], bounded: Any) -> Any:
+    """Return a stand-in that divides decimal numbers: as floats 0.3 % 0.1 is not 0."""
+    others = {name: bounds[name] for name in bounds if name != "multiple_of"}
+    checked, divisor = _add_bounds(hint, others), bounds["multiple_of"]
+    stand_in = new_stand_in("Multiple")
+
+    def make(value: Any, *, strict: bool) -> Any:
+        number = msgspec.convert(value, checked, strict=strict)
+        if Fraction(str(number)) % Fraction(str(divisor)):
+            raise Fault([((), f"Expected `float` that's a multiple of {divisor}")])
+        return number
+
+    def describe(schemas: Schemas) -> dict[str, Any]:
+        return schemas.raw([bounded])[0]
+
+    stand_in.make, stand_in.describe, stand_in.native = make, describe, bounded
+    return stand_in
+
+
+def _native(hint: Any) -> Any:
+    """Return msgspec's own hint for a stand-in for multiples."""
+    if typing.get_origin(hint) is Annotated:
+        return Annotated[(_native(hint.__origin__), *hint.__metadata__)]
+    return hint.native if isinstance(hint, type(StandIn)) and hint.native else hint
 
 
 def _bounds_for(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
@@ -726,7 +757,10 @@ def _translate_union(arguments: Iterable[Any], stand_ins: StandIns) -> Any:
     return union
 
 
-def _join(members: Iterable[Any]) -> Any:
+def _join(members: Sequence[Any]) -> Any:
+    # Beside other members than None, msgspec supports no stand-in.
+    if sum(member not in (None, types.NoneType) for member in members) > 1:
+        members = [_native(member) for member in members]
     return functools.reduce(operator.or_, members)
 
 

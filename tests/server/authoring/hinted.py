@@ -88,6 +88,7 @@ class Validated:
 
 Even = Annotated[int, pydantic.AfterValidator(lambda n: n - n % 2)]
 Id = NewType("Id", int)
+Step = NewType("Step", Annotated[float, Arg(multiple_of=0.1)])
 MISSING = object()
 
 

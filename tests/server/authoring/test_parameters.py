@@ -21,6 +21,7 @@ from hinted import (
     Options,
     Pair,
     Point,
+    Step,
     Struct,
     Validated,
     parameters,
@@ -73,6 +74,8 @@ IMAGE = {"type": "image", "data": "eA==", "mimeType": "image/png"}
         (Point | Named, {"name": "n"}, Named("n")),
         (Point | Named | None, None, None),
         (Annotated[int | None, Arg(ge=18)], None, None),
+        *((Step, number, number) for number in (0, 0.3, 0.7, 3, -1e300)),
+        (Annotated[Step | str | None, Arg(ge=0, max_length=2)], "a", "a"),
         (types.ImageContent, IMAGE, types.ImageContent("eA==", "image/png")),
         (
             list[types.ContentBlock],
@@ -139,6 +142,15 @@ def test_valid_argument_is_converted(hint, sent, made):
         ),
         (Literal["a"] | None, "b", "a: expected one of 'a', got string 'b'"),
         (Annotated[int, Arg(ge=1)], 0, "a: expected integer >= 1, got number 0"),
+        *(
+            (hint, 0.35, "a: expected number that's a multiple of 0.1, got number 0.35")
+            for hint in (Step, Step | None)
+        ),
+        (
+            Annotated[float, Arg(multiple_of=0.1, le=1)],
+            2,
+            "a: expected number <= 1.0, got number 2",
+        ),
         (
             Annotated[str, Arg(min_length=1)],
             "",

@@ -28,6 +28,7 @@ from hinted import (
     Node,
     Options,
     Point,
+    Step,
     Struct,
     Validated,
     parameters,
@@ -202,6 +203,10 @@ MODEL = record(
             {**DATE, "examples": ["2026-07-28"]},
         ),
         (Annotated[Id | None, Arg(ge=1)], one_of(FROM_ONE, NULL)),
+        (
+            Annotated[Step | None, Arg(ge=1)],
+            one_of({"type": "number", "multipleOf": 0.1, "minimum": 1}, NULL),
+        ),
         (
             Annotated[BoundedAlias | None, Arg(le=9)],
             one_of({**FROM_ONE, "maximum": 9}, NULL),
