@@ -315,6 +315,33 @@ def fields_of(kind: Any) -> list[Field] | None:
     return found
 
 
+def _tuple_fields(kind: Any) -> list[Field]:
+    """Return the fields of a `NamedTuple`; its JSON is an array."""
+    hints = type_hints(kind)
+    return [
+        Field(
+            name,
+            name,
+            hints.get(name, Any),
+            parameter.default is parameter.empty,
+            _default_keyword(parameter.default),
+        )
+        for name, parameter in inspect.signature(kind).parameters.items()
+    ]
+
+
+def _struct_fields(kind: Any) -> list[Field] | None:
+    """Return the fields of a Struct that msgspec refuses, as one of our own types."""
+    try:
+        _check_supported(kind)
+    except (NameError, TypeError):
+        return [
+            Field(f.encode_name, f.name, f.type, f.required)
+            for f in msgspec.structs.fields(kind)
+        ]
+    return None
+
+
 def _default_keyword(default: Any) -> Mapping[str, Any]:
     if isinstance(default, enum.Enum) and default is not attrs.NOTHING:
         default = default.value
@@ -322,21 +349,33 @@ def _default_keyword(default: Any) -> Mapping[str, Any]:
     return {"default": default} if is_plain and is_json(default) else {}
 
 
-def class_schema(
-    kind: Any, fields: Sequence[Field], schemas: Sequence[dict[str, Any]]
+def _class_schema(
+    kind: Any,
+    fields: Sequence[Field],
+    schemas: Sequence[dict[str, Any]],
+    *,
+    is_array: bool,
+    is_closed: bool,
 ) -> dict[str, Any]:
     """Return the schema of a class from the schemas of its fields."""
-    schema_of_class: dict[str, Any] = {"title": kind.__name__, "type": "object"}
+    json_type = "array" if is_array else "object"
+    schema: dict[str, Any] = {"title": kind.__name__, "type": json_type}
     text = vars(kind).get("__doc__")
     # Python generates a docstring for a dataclass without one: its signature.
     if text and not text.startswith(f"{kind.__name__}("):
-        schema_of_class["description"] = inspect.cleandoc(text)
-    schema_of_class["properties"] = {
-        field.name: {**schema, **field.default_keyword}
-        for field, schema in zip(fields, schemas, strict=True)
+        schema["description"] = inspect.cleandoc(text)
+    properties = {
+        field.name: {**inner, **field.default_keyword}
+        for field, inner in zip(fields, schemas, strict=True)
     }
     required = [field.name for field in fields if field.is_needed]
-    return {**schema_of_class, "required": required} if required else schema_of_class
+    if is_array:
+        schema |= {"prefixItems": [*properties.values()], "minItems": len(required)}
+        return {**schema, "maxItems": len(properties)} if is_closed else schema
+    schema["properties"] = properties
+    if required:
+        schema["required"] = required
+    return {**schema, "additionalProperties": False} if is_closed else schema
 
 
 ORDER: Final = "x-mcpwire-order"
@@ -804,6 +843,10 @@ def _translate_class(kind: type, stand_ins: StandIns) -> Any:
     if issubclass(kind, enum.Enum):
         return _keep_order(kind, [member.value for member in kind])
     fields = fields_of(kind)
+    if issubclass(kind, tuple) and "_fields" in dir(kind):
+        fields = _tuple_fields(kind)
+    elif issubclass(kind, msgspec.Struct):
+        fields = _struct_fields(kind)
     # msgspec would treat a pydantic dataclass as one without validation; it also writes
     # it as any other dataclass.
     has_own_schema = is_pydantic(kind) and not hasattr(kind, "model_validate_json")
@@ -824,7 +867,11 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
     # Registered before its fields are translated, because they may contain it.
     stand_in = stand_ins.by_type[kind] = new_stand_in(kind.__name__)
     hints = [_translate(field.hint, stand_ins) for field in fields]
-    is_closed = stand_ins.is_exact and not issubclass(kind, WireType)
+    is_array = issubclass(kind, tuple)
+    is_closed = is_array or (stand_ins.is_exact and not issubclass(kind, WireType))
+    if issubclass(kind, msgspec.Struct):
+        config = kind.__struct_config__
+        is_array, is_closed = config.array_like, config.forbid_unknown_fields
     struct_names = [f"field_{number}" for number in range(len(fields))]
     struct = msgspec.defstruct(
         kind.__name__,
@@ -834,6 +881,7 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
         ],
         rename=dict(zip(struct_names, (field.name for field in fields), strict=True)),
         kw_only=True,
+        array_like=is_array,
         forbid_unknown_fields=is_closed,
     )
     parameters = [field.parameter for field in fields]
@@ -860,7 +908,8 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
             raise Fault([((), str((*error.args, "")[0]))]) from error
 
     def describe(schemas: Schemas) -> dict[str, Any]:
-        schema = class_schema(kind, fields, schemas.raw(hints))
-        return {**schema, "additionalProperties": False} if is_closed else schema
+        return _class_schema(
+            kind, fields, schemas.raw(hints), is_array=is_array, is_closed=is_closed
+        )
 
     stand_in.make, stand_in.describe = make, describe

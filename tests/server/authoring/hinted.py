@@ -10,6 +10,7 @@ import msgspec
 import pydantic
 import typing_extensions
 
+from mcpwire import types
 from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import read_signature
 
@@ -67,12 +68,17 @@ class Marked(typing_extensions.TypedDict):
 
 
 class Pair(NamedTuple):
-    first: int
+    first: Annotated[int, Arg("The first", ge=0)]
     second: str = "x"
 
 
 class Struct(msgspec.Struct):
     a: int
+
+
+class Shown(msgspec.Struct):
+    image: types.ImageContent
+    size: int = 1
 
 
 class Model(pydantic.BaseModel):

@@ -21,6 +21,7 @@ from hinted import (
     Options,
     Pair,
     Point,
+    Shown,
     Step,
     Struct,
     Validated,
@@ -77,6 +78,7 @@ IMAGE = {"type": "image", "data": "eA==", "mimeType": "image/png"}
         *((Step, number, number) for number in (0, 0.3, 0.7, 3, -1e300)),
         (Annotated[Step | str | None, Arg(ge=0, max_length=2)], "a", "a"),
         (types.ImageContent, IMAGE, types.ImageContent("eA==", "image/png")),
+        (Shown, {"image": IMAGE}, Shown(types.ImageContent("eA==", "image/png"))),
         (
             list[types.ContentBlock],
             [{**IMAGE, "_meta": {"a/b": 1}, "new": 2}],
@@ -141,6 +143,9 @@ def test_valid_argument_is_converted(hint, sent, made):
             "a[0]: expected one of the allowed values, got string 'green'",
         ),
         (Literal["a"] | None, "b", "a: expected one of 'a', got string 'b'"),
+        (Pair, [-1], "a[0]: expected integer >= 0, got number -1"),
+        (Pair, [], "a: expected array of at least length 1, got 0, got array"),
+        (Pair, [1, "x", 2], "a: expected array of at most length 2, got 3, got array"),
         (Annotated[int, Arg(ge=1)], 0, "a: expected integer >= 1, got number 0"),
         *(
             (hint, 0.35, "a: expected number that's a multiple of 0.1, got number 0.35")

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import attrs
 import jsonschema_rs
@@ -169,7 +169,16 @@ class Holder:
 
 
 class Renamed(msgspec.Struct, rename="camel", frozen=True):
-    the_item: Any
+    the_item: types.Tool | Holder
+
+
+class Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    tool: types.Tool
+    number: int = 1
+
+
+class Listed(NamedTuple):
+    tool: types.Tool
 
 
 @pytest.mark.parametrize(
@@ -226,6 +235,9 @@ def test_list_of_protocol_types_other_than_content_is_json(value, data):
             },
             {"a": {"text": "x"}},
         ),
+        (Renamed, Renamed(TOOL), {"theItem": TOOL_DATA}, {"theItem": {}}),
+        (dict[str, Entry], {"a": Entry(TOOL)}, {"a": [TOOL_DATA, 1]}, {"a": [{}]}),
+        (dict[str, Listed], {"a": Listed(TOOL)}, {"a": (TOOL_DATA,)}, {"a": []}),
         (
             dict[str, types.ListToolsResult],
             {"a": TOOLS},

@@ -27,6 +27,7 @@ from hinted import (
     Named,
     Node,
     Options,
+    Pair,
     Point,
     Step,
     Struct,
@@ -183,6 +184,19 @@ MODEL = record(
         ),
         (Marked, record("Marked", a=FROM_ONE)),
         (Struct, record("Struct", "a", is_open=True, a=INTEGER)),
+        (
+            Pair,
+            {
+                "title": "Pair",
+                "type": "array",
+                "prefixItems": [
+                    {**INTEGER, "minimum": 0, "description": "The first"},
+                    {**STRING, "default": "x"},
+                ],
+                "minItems": 1,
+                "maxItems": 2,
+            },
+        ),
         (
             Validated,
             record(
