@@ -10,6 +10,7 @@ characters of the client's value.
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import re
 import sys
@@ -258,11 +259,16 @@ LENIENT: Final = partial(_build, strict=False)
 
 _JSON_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
-# msgspec does not encode subclasses, such as the float64 of numpy.
+# msgspec encodes neither subclasses, such as the float64 of numpy, nor these.
 _TO_PLAIN: Final[Mapping[type, Callable[[Any], Any]]] = {
     str: str.__str__,
     int: int.__int__,
     float: float.__float__,
+    bytes: bytes,
+    collections.abc.Mapping: dict,
+    collections.abc.Sequence: list,
+    collections.abc.Set: list,
+    collections.abc.ValuesView: list,
 }
 
 
@@ -298,7 +304,7 @@ def is_record(value: Any) -> bool:
     """Return whether a value's JSON form is an object."""
     kind = type(value)
     return (
-        isinstance(value, dict)
+        isinstance(value, collections.abc.Mapping)
         or attrs.has(kind)
         or dataclasses.is_dataclass(kind)
         or hasattr(kind, "__struct_fields__")
@@ -315,8 +321,14 @@ def to_encodable(value: Any) -> Any:
     kind = type(value)
     if is_pydantic(kind):
         if hasattr(kind, "model_dump"):
-            return value.model_dump(mode="json", by_alias=True)
-        return adapter_of(kind).dump_python(value, mode="json", by_alias=True)
+            dump = value.model_dump
+        else:
+            dump = partial(adapter_of(kind).dump_python, value)
+        try:
+            return dump(mode="json", by_alias=True)
+        except ValueError:
+            # It holds a value that pydantic cannot write; `fallback` is new in 2.11.
+            return dump(mode="json", by_alias=True, fallback=to_json_value)
     for plain_kind, to_plain in _TO_PLAIN.items():
         if isinstance(value, plain_kind):
             return to_plain(value)

@@ -615,7 +615,9 @@ def _translate(hint: Any, stand_ins: StandIns) -> Any:
         kinds = [_keep_order(origin[choices], choices)] if choices else []
         result = _join(kinds if choices == values else [*kinds, types.NoneType])
     elif origin in _CONTAINERS:
-        result = origin[
+        # msgspec knows no `Iterable`.
+        container = list if origin is collections.abc.Iterable else origin
+        result = container[
             tuple(
                 inner if inner is Ellipsis else _translate(inner, stand_ins)
                 for inner in typing.get_args(hint)

@@ -6,10 +6,11 @@ import datetime as dt
 import json
 import sys
 import uuid
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import ChainMap, OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
 import attrs
@@ -133,6 +134,7 @@ def test_any_value_is_converted_to_content(value, content):
     [
         ({"a": 1}, {"a": 1}),
         ({1: Color.RED}, {"1": "red"}),
+        (MappingProxyType({"a": deque([range(2)])}), {"a": [[0, 1]]}),
         (Point(1), {"x": 1, "y": 0.5}),
         (Struct(1), {"a": 1}),
         (Model(n=1), {"n": 1, "day": None, "word": "a"}),
@@ -168,6 +170,10 @@ class Holder:
     item: Any
 
 
+class Loose(pydantic.BaseModel):
+    item: Any
+
+
 class Renamed(msgspec.Struct, rename="camel", frozen=True):
     the_item: types.Tool | Holder
 
@@ -190,6 +196,8 @@ class Listed(NamedTuple):
         (Report(SOUND, [TOOL]), {"sound": SOUND_DATA, "tools": [TOOL_DATA]}),
         (Holder(Renamed(Holder(TOOL))), {"item": {"theItem": {"item": TOOL_DATA}}}),
         ({"a": TOOLS}, {"a": TOOLS_DATA}),
+        (Loose(item={"b": [TOOL]}), {"item": {"b": [TOOL_DATA]}}),
+        ({"a": pydantic.RootModel[Any](TOOL)}, {"a": TOOL_DATA}),
     ],
 )
 def test_protocol_types_in_data_have_the_names_of_the_specification(value, data):
@@ -291,6 +299,9 @@ def test_structured_content_can_be_switched_off(value):
         (list[int], [1, 2], {"result": [1, 2]}, "[1,2]"),
         (tuple[int, str], (1, "x"), {"result": (1, "x")}, '[1,"x"]'),
         (dict[str, int], {"a": 1}, {"a": 1}, '{"a":1}'),
+        (Mapping[str, int], ChainMap({"a": 1}), {"a": 1}, '{"a":1}'),
+        (Iterable[int], {"a": 1}.values(), {"result": [1]}, "[1]"),
+        (set[str], {"a": 1}.keys(), {"result": ["a"]}, '["a"]'),
         (str, Text("hi"), {"result": "hi"}, "hi"),
         (int, Count(3), {"result": 3}, "3"),
         (dict[str, float], {"a": Amount(1)}, {"a": 1.0}, '{"a":1.0}'),
