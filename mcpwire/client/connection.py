@@ -679,10 +679,12 @@ class Connection:
                 answer: dict[str, Any]
                 answer = await self.spawn(run_handler(request), "handler")
                 return answer
-        except asyncio.CancelledError:
-            if is_cancelled_here() or self.is_entered:
+        except asyncio.CancelledError as error:
+            if is_cancelled_here():
                 raise
-            raise ConnectionClosed("closed by this side", sent=True) from None
+            if not self.is_entered:
+                raise ConnectionClosed("closed by this side", sent=True) from None
+            raise CallCancelled(method, reason="our handler was cancelled") from error
         except TimeoutError:
             if not limit.expired():
                 raise

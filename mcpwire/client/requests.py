@@ -589,9 +589,7 @@ class PendingCall(Generic[T]):
         self._method = method
         self._handle = StartedHandle()
         self._reason: str | None = None
-        self._task: asyncio.Task[T] = connection.spawn(
-            self._run(call(self._handle)), method
-        )
+        self._task: asyncio.Task[T] = connection.spawn(self._run(call), method)
         self._task.add_done_callback(self._on_task_done)
 
     def _on_task_done(self, task: asyncio.Task[T]) -> None:
@@ -599,9 +597,9 @@ class PendingCall(Generic[T]):
         if not task.cancelled():
             task.exception()  # marks it as retrieved
 
-    async def _run(self, call: Coroutine[Any, Any, T]) -> T:
+    async def _run(self, call: Callable[[CallHandle], Coroutine[Any, Any, T]]) -> T:
         try:
-            return await call
+            return await call(self._handle)
         except asyncio.CancelledError:
             if self._reason is None:  # cancelled by closing the connection
                 raise ConnectionClosed(
@@ -618,6 +616,8 @@ class PendingCall(Generic[T]):
             except asyncio.CancelledError:
                 self.cancel("the caller cancelled")
                 raise
+        if task.cancelled():  # by closing the client, before its first step
+            raise ConnectionClosed("closed by this side", sent=False)
         if handle.request_id is None and task.done():
             await task
         return self

@@ -167,6 +167,20 @@ async def test_a_handler_rpc_error_ends_a_stateless_call():
     assert len(server.requests("tools/call")) == 1
 
 
+async def test_a_handler_whose_work_was_cancelled_ends_a_stateless_call():
+    async def dismissed(_):
+        window = asyncio.get_running_loop().create_future()
+        window.cancel()
+        await window
+
+    server = Asking("elicitation/create", FORM, STATELESS)
+    async with mcpwire.Client(server, elicitation=dismissed) as client:
+        with pytest.raises(mcpwire.CallCancelled, match="handler was cancelled"):
+            await client.call_tool("x")
+        with pytest.raises(mcpwire.CallCancelled, match="handler was cancelled"):
+            await (await client.start_call("x"))
+
+
 async def test_an_unexpected_handler_error_ends_a_stateless_call():
     def broken(_):
         raise ZeroDivisionError("mine")

@@ -149,6 +149,16 @@ async def test_cancelling_start_call_cancels_the_call(monkeypatch):
         await until(lambda: not client._connection._background)
 
 
+async def test_closing_before_a_started_call_is_sent_is_a_typed_error():
+    client = mcpwire.Client(FakeServer())
+    await client.connect()
+    starting = asyncio.create_task(client.start_call("x"))
+    await client.aclose()
+    with pytest.raises(mcpwire.ConnectionClosed) as caught:
+        await starting
+    assert not caught.value.sent
+
+
 async def test_closing_ends_started_calls_without_a_waiter():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with mcpwire.Client(server) as client:
