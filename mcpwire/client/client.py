@@ -514,7 +514,7 @@ class Client:
             raw = await requests.finish("tools/call", params, raw, options)
         result = decode(CallToolResult, raw)
         if validate != "off":
-            await self._validate(name, result, validate)
+            await self._validate(name, result, validate, headers)
         return result.raise_for_error() if check else result
 
     def _may_repeat(self, name: str, idempotent: bool | None) -> bool | None:  # noqa: FBT001 - as it came
@@ -525,7 +525,9 @@ class Client:
             return True
         return idempotent
 
-    async def _validate(self, name: str, result: CallToolResult, validate: str) -> None:
+    async def _validate(
+        self, name: str, result: CallToolResult, validate: str, headers: Any
+    ) -> None:
         """Validate a result against its tool's output schema; ``"warn"`` only logs.
 
         Raises:
@@ -533,7 +535,7 @@ class Client:
         """
         tools = self._known_tools.tools
         if name not in tools:
-            await self.list_tools()
+            await self.list_tools(headers=headers)
         problem: str | None
         try:
             problem = self._known_tools.problem(tools.get(name), result)
@@ -580,7 +582,7 @@ class Client:
             )
             result = decode(CallToolResult, raw)
             if validate != "off":
-                await self._validate(name, result, validate)
+                await self._validate(name, result, validate, options.get("headers"))
             return result.raise_for_error() if check else result
 
         return await PendingCall(self._connection, "tools/call", call).started()

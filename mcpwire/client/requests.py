@@ -211,7 +211,10 @@ class Requests:
     async def _complete(
         self, method: str, params: dict[str, Any], options: Options
     ) -> dict[str, Any]:
-        cache, generation = self.cache, None
+        # 2026-07-28 server/utilities/caching, "Cache Scope": other header fields may be
+        # another authorization.
+        cache = self.cache if options.headers is None else None
+        generation = None
         if cache is not None:
             if not self._connection.is_entered:  # a closed client uses no cache
                 raise self._connection.not_connected_error()
@@ -399,15 +402,13 @@ class Requests:
         except HeaderMismatch as refused:
             if method != "tools/call" or options.has_new_headers:
                 raise
-            await self._relist_tools(refused, options.deadline)
+            await self._relist_tools(refused, options)
             options = attrs.evolve(options, has_new_headers=True)
         finally:
             del error  # it refers to this frame: avoid a cycle
         return await self.perform(method, params, options)
 
-    async def _relist_tools(
-        self, error: HeaderMismatch, deadline: Deadline | None
-    ) -> None:
+    async def _relist_tools(self, error: HeaderMismatch, options: Options) -> None:
         """List the tools again: their schemas define the mirrored headers of a call."""
         if error.status is None or "tools/list" in self._connection.profile.disabled:
             raise error
@@ -416,7 +417,8 @@ class Requests:
         from mcpwire.protocol.multistep import fetch_pages
 
         steps = fetch_pages("tools/list", {}, limit=self._limits.pages)
-        await self.drive("tools/list", steps, Options(deadline))
+        own = Options(options.deadline, headers=options.headers)
+        await self.drive("tools/list", steps, own)
 
     async def _repeat(
         self,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcpwire.client.connection import Connection
     from mcpwire.client.requests import Options, Requests
     from mcpwire.protocol.multistep import Steps
-    from mcpwire.types import InputResponse, Tool
+    from mcpwire.types import InputResponse
     from mcpwire.versions import Revision
 
 logger = logging.getLogger("mcpwire")
@@ -73,18 +73,16 @@ async def start_task(
     offers = revision.era is Era.SESSION and _connection(client).profile.offers(
         "tasks.requests.tools.call"
     )
-    tool = await _listed_tool(client, name) if offers else None
+    tool = None
+    if offers:
+        known = client._known_tools.tools  # noqa: SLF001 - this module is the client's
+        if name not in known:
+            await client.list_tools(headers=options.get("headers"))
+        tool = known.get(name)
     if tasks.must_request_task(revision, tool, is_offered=offers):
         params["task"] = {} if seconds is None else {"ttl": round(seconds * 1_000)}
     raw = await requests.request("tools/call", params, options, is_followed=False)
     return tasks.read_created(raw, revision) or decode(CallToolResult, raw)
-
-
-async def _listed_tool(client: Client, name: str) -> Tool | None:
-    tools = client._known_tools.tools  # noqa: SLF001 - this module is the client's
-    if tools.get(name) is None:
-        await client.list_tools()
-    return tools.get(name)
 
 
 async def get_task(

@@ -123,9 +123,35 @@ async def test_header_mismatch_lists_the_tools_again_once():
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = refuse
         async with mcpwire.Client(server.url) as client:
-            await client.call_tool("mirrored", {"region": "eu"})
-        assert len(posts(server, "tools/list")) == 1
+            await client.call_tool(
+                "mirrored", {"region": "eu"}, headers={"X-User": "ann"}
+            )
+        (listing,) = posts(server, "tools/list")
+        assert listing.headers["x-user"] == "ann"
         assert len(posts(server, "tools/call")) == 2
+
+
+@pytest.mark.rule("CACHE-09")
+async def test_headers_of_a_call_apply_to_its_lists_and_bypass_the_cache():
+    def read(request, conn):
+        user = request.headers.get("x-user", "nobody")
+        hints = {"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private"}
+        result = {**hints, "contents": [{"uri": "a:", "text": user}]}
+        conn.send(json_reply({**answer_to(request), "result": result}))
+        return True
+
+    ann = {"X-User": "ann"}
+    with scripted_mcp("stateless") as server:
+        server.on["resources/read"] = read
+        async with mcpwire.Client(server.url, cache=True) as client:
+            read_by_all = [await client.read_text("a:", headers=h) for h in (ann, None)]
+            assert read_by_all == ["ann", "nobody"]
+            assert await client.read_text("a:", headers=ann) == "ann"
+            assert await client.read_text("a:") == "nobody"
+            await client.call_tool("fail", headers=ann, validate="error")
+        assert len(posts(server, "resources/read")) == 3
+        (listing,) = posts(server, "tools/list")
+        assert listing.headers["x-user"] == "ann"
 
 
 @pytest.mark.system("L-U6")
