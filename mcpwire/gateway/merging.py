@@ -18,6 +18,7 @@ import attrs
 
 from mcpwire.errors import InvalidMessage, InvalidParams
 from mcpwire.protocol.http_headers import find_param_headers
+from mcpwire.protocol.json_schema import session_tool
 from mcpwire.tools.names import Collision, NamePolicy, Owner
 from mcpwire.tools.rules import ServerRules, first_match
 from mcpwire.tools.transforms import object_schema
@@ -221,6 +222,11 @@ class MergedList:
     def digest(self) -> bytes:
         """The digest of the items, which the list's cursors contain."""
         return list_digest(map(encode, self.items))
+
+    @cached_property
+    def session_items(self) -> tuple[dict[str, Any], ...]:
+        """The items as clients with a session see them."""
+        return tuple(map(session_tool, self.items))
 
     @cached_property
     def aliases(self) -> dict[str, dict[str, str]]:

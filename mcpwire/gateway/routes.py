@@ -15,9 +15,11 @@ from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import has_links, replace_links, replace_uris, slice_page
 from mcpwire.gateway.subscriptions import listen, set_level, subscribe, unsubscribe
 from mcpwire.gateway.tasks import TASK_CAPABILITIES, task_handlers
+from mcpwire.server.authoring.results import adapt_block
 from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.server.resources import not_found
 from mcpwire.tools.transforms import check_arguments, remove_arguments
+from mcpwire.versions import LATEST_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -89,6 +91,8 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
         }
         merged = merged.only(servers, name)
     items: Sequence[Json] = merged.items
+    if request.session is not None:
+        items = merged.session_items
     size, cursor = upstreams.gateway.page_size, params.get("cursor")
     next_cursor = None
     if size is not None or cursor is not None:
@@ -118,6 +122,14 @@ async def _call_tool(
     if has_links(result):
         aliases = await upstreams.catalog.aliases_of(upstream.name)
         result = replace_links(result, aliases)
+    if request.session is not None and request.revision is not LATEST_SESSION:
+        content = result.get("content")
+        if type(content) is list:
+            fitted = [
+                adapt_block(block, request.revision) if type(block) is dict else block
+                for block in content
+            ]
+            result = {**result, "content": fitted}
     delegate = upstreams.gateway.delegate
     if delegate is not None:
         result = await delegate.splice(result, request)
@@ -147,9 +159,15 @@ async def _get_prompt(
 ) -> Json:
     name = member_of(params, "name", str)
     upstream, raw = await _find_owner("prompt", name, upstreams)
-    return await forward(
+    result = await forward(
         upstream, "prompts/get", {**params, "name": raw}, request, upstreams
     )
+    messages = result.get("messages")
+    for message in messages if type(messages) is list else ():
+        content = message.get("content") if type(message) is dict else None
+        if type(content) is dict:
+            message["content"] = adapt_block(content, request.revision)
+    return result
 
 
 async def _read_resource(

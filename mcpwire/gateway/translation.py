@@ -250,8 +250,14 @@ def convert_result(result: dict[str, Any], source: Era, target: Era) -> dict[str
         if target is Era.STATELESS and not _STATELESS_MEMBERS.isdisjoint(result):
             return remove_members(result, _STATELESS_MEMBERS)
         return result
-    if target is Era.SESSION and not _STATELESS_MEMBERS.isdisjoint(result):
-        result = remove_members(result, _STATELESS_MEMBERS)
+    if target is Era.SESSION:
+        structured = result.get("structuredContent", {})
+        if type(structured) is not dict:  # 2025-11-25 schema, CallToolResult: an object
+            text = {"type": "text", "text": encode(structured).decode()}
+            result = {**result, "content": result.get("content") or [text]}
+            del result["structuredContent"]
+        if not _STATELESS_MEMBERS.isdisjoint(result):
+            result = remove_members(result, _STATELESS_MEMBERS)
     meta = result.get("_meta")
     if type(meta) is not dict or SERVER_INFO not in meta:
         return result

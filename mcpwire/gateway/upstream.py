@@ -25,6 +25,8 @@ from mcpwire.client.inbound import ClientInbound
 from mcpwire.client.requests import Requests
 from mcpwire.errors import (
     ConnectionClosed,
+    InvalidMessage,
+    InvalidParams,
     InvalidRequest,
     LocalProtocolError,
     MCPError,
@@ -45,7 +47,7 @@ from mcpwire.gateway.translation import (
     unsupported_error,
 )
 from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
-from mcpwire.protocol.methods import find_method, is_capability_declared
+from mcpwire.protocol.methods import ELICIT, find_method, is_capability_declared
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.server.notifications import UPDATED
 from mcpwire.types._base import LOG_LEVEL
@@ -200,6 +202,8 @@ class Upstream:
         )
         tasks = downstream.tasks
         if converted is not None:
+            if method == ELICIT and revision < LATEST_SESSION:
+                converted["requestedSchema"] = _older_form(converted, revision)
             converted = tasks.to_client(self.name, converted)
         answer = await downstream.send_request(method, converted, call)
         return convert_answer(
@@ -368,6 +372,22 @@ class Upstream:
             await self.client.notify("notifications/roots/list_changed")
         except TransportError as error:
             logger.debug("roots/list_changed was not sent: %s", error)
+
+
+def _older_form(params: dict[str, Any], revision: Revision) -> dict[str, Any]:
+    """Return the form of an elicitation in the shape of an older revision."""
+    from mcpwire.server.authoring.forms import form_schema
+    from mcpwire.types import RequestedSchema, decode, encode
+
+    try:
+        form = encode(decode(RequestedSchema, params.get("requestedSchema")))
+        required = form.get("required", ())
+        for name, field in [*form["properties"].items()]:
+            if field.get("type") == "array" and name not in required:
+                del form["properties"][name]  # lists exist since 2025-11-25
+        return form_schema(form, revision)
+    except (InvalidMessage, LocalProtocolError) as error:
+        raise InvalidParams(f"the client speaks {revision}: {error}") from error
 
 
 class RelayFeatures(ClientFeatures):

@@ -157,6 +157,17 @@ def alternatives_of(schema: Mapping[str, Any]) -> list[Any]:
     return branches_of(schema, "anyOf") or branches_of(schema, "oneOf")
 
 
+def session_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool as revisions up to 2025-11-25 have it.
+
+    Their schema, Tool: the root of an output schema is an object.
+    """
+    output = tool.get("outputSchema", {"type": "object"})
+    if isinstance(output, dict) and output.get("type") == "object":
+        return tool
+    return {name: value for name, value in tool.items() if name != "outputSchema"}
+
+
 def resolve_pointer(root: Any, reference: str) -> Any:
     """Return the target of a reference such as ``#/$defs/a``; ``None`` if not found.
 

@@ -26,6 +26,7 @@ import attrs
 
 from mcpwire.errors import InvalidParams, LocalProtocolError
 from mcpwire.limits import check_choice, check_count
+from mcpwire.protocol.json_schema import session_tool
 from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.server.request import EXCERPT
 from mcpwire.types import encode
@@ -326,10 +327,8 @@ class Component:
 
             wire_type = getattr(types, self.wire_type)
             entry = encode(types.decode(wire_type, dict(self.definition)), revision)
-            # 2025-11-25 schema, Tool: the root of an output schema is an object there.
-            output = entry.get("outputSchema")
-            if output and revision <= LATEST_SESSION and output.get("type") != "object":
-                del entry["outputSchema"]
+            if revision <= LATEST_SESSION:
+                entry = session_tool(entry)
             self._entries[revision.name] = entry
         return entry
 

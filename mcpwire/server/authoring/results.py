@@ -464,7 +464,7 @@ def _encode_result(
     check_sendable(result)
     if not isinstance(structured, dict) and revision.name not in _ANY_VALUE_REVISIONS:
         result.pop("structuredContent", None)
-    result["content"] = [_adapt_block(block, revision) for block in result["content"]]
+    result["content"] = [adapt_block(block, revision) for block in result["content"]]
     if value.is_error:
         return result
     if structured is UNSET:
@@ -499,11 +499,11 @@ def _block(value: Any, revision: Revision) -> dict[str, Any]:
     if isinstance(value, str):
         return {"type": "text", "text": str.__str__(value)}
     if isinstance(value, WireType):
-        return _adapt_block(_encode_block(value, revision), revision)
+        return adapt_block(_encode_block(value, revision), revision)
     if isinstance(value, _BYTES):
         value = File(bytes(value))
     if isinstance(value, Media):
-        return _adapt_block(value.block(), revision)
+        return adapt_block(value.block(), revision)
     return {"type": "text", "text": to_json(to_json_value(value)).decode()}
 
 
@@ -519,16 +519,16 @@ def _encode_block(value: WireType, revision: Revision) -> dict[str, Any]:
     return raw
 
 
-def _adapt_block(block: dict[str, Any], revision: Revision) -> dict[str, Any]:
+def adapt_block(block: dict[str, Any], revision: Revision) -> dict[str, Any]:
     """Return a block in a form that a revision supports."""
     if revision.name in _OBJECT_REVISIONS:
         return block
     kind = block.get("type")
     if kind == "resource_link":
-        return {"type": "text", "text": f"{block['name']}: {block['uri']}"}
+        return {"type": "text", "text": f"{block.get('name')}: {block.get('uri')}"}
     if kind == "audio" and revision < _MAR_2025:
-        contents = {"uri": "file:///audio", "mimeType": block["mimeType"]}
-        return {"type": "resource", "resource": {**contents, "blob": block["data"]}}
+        contents = {"uri": "file:///audio", "mimeType": block.get("mimeType")}
+        return {"type": "resource", "resource": {**contents, "blob": block.get("data")}}
     return block
 
 
@@ -602,7 +602,7 @@ def prompt_result(
     if description is not None:
         result.setdefault("description", description)
     result["messages"] = [
-        {**message, "content": _adapt_block(message["content"], revision)}
+        {**message, "content": adapt_block(message["content"], revision)}
         for message in messages
     ]
     check_sendable(result)

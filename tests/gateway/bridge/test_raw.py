@@ -87,3 +87,52 @@ async def test_invalid_result_fails_only_its_call(down, up):
         assert failed["error"]["data"]["server"] == "up"
         fine = await client.ask("tools/call", {"name": "up_t", "arguments": {}})
         assert fine["result"]["content"] == []
+
+
+AUDIO = {"type": "audio", "data": "AA==", "mimeType": "audio/wav"}
+LINK = {"type": "resource_link", "name": "n", "uri": "x:1"}
+
+
+@pytest.mark.rule("TOOL-13")
+@pytest.mark.parametrize(
+    ("down", "kinds"),
+    [
+        ("2024-11-05", ["resource", "text"]),
+        ("2025-03-26", ["audio", "text"]),
+        ("2025-11-25", ["audio", "resource_link"]),
+        ("2026-07-28", ["audio", "resource_link"]),
+    ],
+)
+async def test_results_get_the_form_of_the_clients_revision(down, kinds):
+    tool = {**TOOLS[0], "outputSchema": {"type": "array"}}
+    messages = [{"role": "user", "content": block} for block in (AUDIO, LINK)]
+    answers = {
+        "tools/list": {"tools": [tool], **STAMP},
+        "prompts/list": {"prompts": [{"name": "p"}], **STAMP},
+        "prompts/get": {"messages": messages, **STAMP},
+    }
+    results = [
+        {"content": [AUDIO, LINK], "structuredContent": [1], **STAMP},
+        {"structuredContent": None, **STAMP},
+    ]
+    server = FakeServer(
+        {
+            **{name: lambda *_, a=answer: a for name, answer in answers.items()},
+            "tools/call": lambda *_: results.pop(0),
+        },
+        version="2026-07-28",
+        capabilities={"tools": {}, "prompts": {}},
+    )
+    is_session = down != "2026-07-28"
+    async with raw(server, down) as client:
+        (listed,) = (await client.ask("tools/list"))["result"]["tools"]
+        assert ("outputSchema" in listed) is not is_session
+        first, second = [(await client.call())["result"] for _ in range(2)]
+        assert first.get("structuredContent") == (None if is_session else [1])
+        assert [block["type"] for block in first["content"]] == kinds
+        assert ("structuredContent" in second) is not is_session
+        if is_session:
+            assert second["content"] == [{"type": "text", "text": "null"}]
+        prompt = (await client.ask("prompts/get", {"name": "up_p"}))["result"]
+        got = [message["content"]["type"] for message in prompt["messages"]]
+        assert got == kinds

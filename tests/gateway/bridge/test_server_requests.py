@@ -55,6 +55,38 @@ async def test_requests_and_responses_between_sessions_pass_unchanged(
         assert found == {"id": "q1", "result": answer}
 
 
+CHOICES = {
+    "oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}],
+    "type": "string",
+    "default": "r",
+}
+MANY = {"type": "array", "items": {"type": "string", "enum": ["a"]}}
+
+
+@pytest.mark.rule("ELIC-05")
+async def test_form_gets_the_shape_of_the_clients_revision():
+    def asking(required):
+        properties = {"color": CHOICES, "many": MANY}
+        schema = {"type": "object", "properties": properties, "required": required}
+        return {"ask": [[ELICIT, {"message": "?", "requestedSchema": schema}]]}
+
+    async with raw(AskingServer(), "2025-06-18", elicitation={}) as client:
+        params = {"name": "up_t", "arguments": asking(["color"])}
+        id = client.request("tools/call", params)
+        request = await client.wait_for(ELICIT)
+        titled = {"type": "string", "enum": ["r", "b"], "enumNames": ["Red", "Blue"]}
+        assert request["params"]["requestedSchema"] == {
+            "type": "object",
+            "properties": {"color": titled},
+            "required": ["color"],
+        }
+        client.send(id=request["id"], result={"action": "decline"})
+        await client.response(id)
+        (found,) = answers_in(await client.call(**asking(["many"])))
+        assert found["error"]["code"] == -32602
+        assert "exist since 2025-11-25" in found["error"]["message"]
+
+
 async def test_error_response_of_the_client_reaches_the_server():
     async with raw(AskingServer(), **CAN) as client:
         id = client.request("tools/call", ASK)
