@@ -37,6 +37,7 @@ from mcpwire.tools.results import EXTRAS
 from mcpwire.transports.http.target import Http
 from mcpwire.types import encode
 from mcpwire.types._base import TRACE_KEYS
+from mcpwire.versions import Era
 from mcpwire.wire.json import encode as encode_json
 
 if TYPE_CHECKING:
@@ -93,6 +94,21 @@ class Catalog:
             server_list.close()
 
     # Merged lists
+
+    async def get_current(self, kind: str) -> tuple[MergedList, float]:
+        """Return a merged list for a client, and for how many seconds it is current.
+
+        2026-07-28 server/utilities/caching: lists of servers that report no changes are
+        fetched again after their lifetime.
+        """
+        now = asyncio.get_running_loop().time()
+        for server_list in self._lists_of(kind):
+            if server_list.fresh_until <= now:
+                server_list.fresh_until = math.inf
+                server_list.version += 1
+        merged = await self.get(kind)
+        ends = (each.fresh_until for each in self._lists_of(kind))
+        return merged, min(ends, default=math.inf) - now
 
     async def get(self, kind: str) -> MergedList:
         """Return the merged list of a kind; fetch stale lists of servers first."""
@@ -226,6 +242,7 @@ class ServerList:
         self._method, self._capability = KINDS[kind]
         self._task: asyncio.Task[None] | None = None
         self._retry_at = 0.0
+        self.fresh_until = math.inf
         self.version = 0  # incremented at each change
         self.fetched_version = -1  # `version` at the start of the last fetch
         self.contents: RawList | None = None  # None: the fetch failed
@@ -282,6 +299,10 @@ class ServerList:
             )
         else:
             self.contents, self._is_slow = contents, False
+            is_stateless = upstream.client.profile.era is Era.STATELESS
+            if is_stateless and not upstream.offers(f"{self._capability}.listChanged"):
+                now = asyncio.get_running_loop().time()
+                self.fresh_until = now + contents.ttl / 1000
             upstream.problems.pop(self._method, None)
         finally:
             self.fetched_version, self._task = version, None

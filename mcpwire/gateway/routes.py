@@ -6,6 +6,7 @@ transform changes arguments; in a result, URIs are replaced by aliases.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,7 +81,7 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
     upstreams: Upstreams,
 ) -> Json:
     """Return a page of a merged list, or of the part of the server to list."""
-    merged = await upstreams.catalog.get(kind)
+    merged, seconds = await upstreams.catalog.get_current(kind)
     listing = getattr(upstreams.gateway.source, "listing", None)
     selected = None if listing is None else listing(request.info)
     if selected is not None:
@@ -100,6 +101,8 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
             items, cursor, size=size or max(len(items), 1), digest=merged.digest
         )
     result: Json = {key: list(items), **merged.hints}
+    if seconds < math.inf:
+        result["ttlMs"] = min(result["ttlMs"], max(0, round(seconds * 1000)))
     if next_cursor is not None:
         result["nextCursor"] = next_cursor
     return result

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import SILENCE
 from gateway_servers import ERAS, TOOL, client_of, fake, named, through, tool_names
 
@@ -270,6 +271,21 @@ async def test_resources_list_changed_refreshes_templates_too(era):
                 break
             listed = await client.list_resource_templates()
         assert [each.uri_template for each in listed] == ["t:{name}", "u:{name}"]
+
+
+@on_a_virtual_clock
+@pytest.mark.rule("CACHE-06")
+async def test_list_of_a_server_that_reports_no_changes_is_kept_for_its_lifetime():
+    page = {"tools": [], "resultType": "complete", "ttlMs": 6_000}
+    server = fake(
+        methods={"tools/list": lambda *_: {**page, "cacheScope": "private"}},
+        version="2026-07-28",
+    )
+    async with through({"a": server}) as client:
+        for pause, count, ttl_ms in ((0, 1, 6_000), (5, 1, 1_000), (1, 2, 6_000)):
+            await asyncio.sleep(pause)
+            assert (await client.list_tools_page()).ttl_ms == ttl_ms
+            assert fetches(server) == count
 
 
 async def _nothing() -> str:
