@@ -14,6 +14,7 @@ from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, 
 from mcpwire.gateway.catalog import call_extra
 from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import has_links, replace_links, replace_uris, slice_page
+from mcpwire.gateway.plan import Static
 from mcpwire.gateway.subscriptions import listen, set_level, subscribe, unsubscribe
 from mcpwire.gateway.tasks import TASK_CAPABILITIES, task_handlers
 from mcpwire.server.authoring.results import adapt_block
@@ -105,7 +106,18 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
         result["ttlMs"] = min(result["ttlMs"], max(0, round(seconds * 1000)))
     if next_cursor is not None:
         result["nextCursor"] = next_cursor
-    return result
+    return _limit_scope(result, upstreams)
+
+
+def _limit_scope(result: Json, upstreams: Upstreams) -> Json:
+    """Return a result that is private if the source selects servers by the client.
+
+    2026-07-28 server/utilities/caching: a public one is the same for all clients.
+    """
+    is_same_for_all = isinstance(upstreams.gateway.source, Static)
+    if result.get("cacheScope") != "public" or is_same_for_all:
+        return result
+    return {**result, "cacheScope": "private"}
 
 
 async def _call_tool(
@@ -186,7 +198,8 @@ async def _read_resource(
     # The contents get the URIs that the client knows.
     aliases = await upstreams.catalog.aliases_of(upstream.name)
     contents, changed = replace_uris(result.get("contents"), aliases)
-    return {**result, "contents": contents} if changed else result
+    result = {**result, "contents": contents} if changed else result
+    return _limit_scope(result, upstreams)
 
 
 async def _at_owner(

@@ -1,6 +1,7 @@
 """What a gateway lists: the items of all servers, fetched again after a change."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from clocks import on_a_virtual_clock
@@ -273,14 +274,35 @@ async def test_resources_list_changed_refreshes_templates_too(era):
         assert [each.uri_template for each in listed] == ["t:{name}", "u:{name}"]
 
 
+def public(**members):
+    """Return a stateless server whose list and resource may be cached by all."""
+    page = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public", **members}
+    contents = [{"uri": "x:1", "text": ""}]
+    methods = {
+        "tools/list": lambda *_: {"tools": [], **page},
+        "resources/list": lambda *_: {"resources": [], **page},
+        "resources/templates/list": lambda *_: {"resourceTemplates": [], **page},
+        "resources/read": lambda *_: {"contents": contents, **page},
+    }
+    capabilities = {"tools": {}, "resources": {}}
+    return fake(methods=methods, version="2026-07-28", capabilities=capabilities)
+
+
+@pytest.mark.rule("CACHE-13")
+@pytest.mark.parametrize("scope", ["public", "private"])
+async def test_results_are_private_if_the_servers_are_selected_by_the_client(scope):
+    source = Static({"a": public()})
+    if scope == "private":
+        source = SimpleNamespace(plan=source.plan)
+    async with through(source) as client:
+        assert (await client.list_tools_page()).cache_scope == scope
+        assert (await client.read_resource("x:1")).cache_scope == scope
+
+
 @on_a_virtual_clock
 @pytest.mark.rule("CACHE-06")
 async def test_list_of_a_server_that_reports_no_changes_is_kept_for_its_lifetime():
-    page = {"tools": [], "resultType": "complete", "ttlMs": 6_000}
-    server = fake(
-        methods={"tools/list": lambda *_: {**page, "cacheScope": "private"}},
-        version="2026-07-28",
-    )
+    server = public(ttlMs=6_000)
     async with through({"a": server}) as client:
         for pause, count, ttl_ms in ((0, 1, 6_000), (5, 1, 1_000), (1, 2, 6_000)):
             await asyncio.sleep(pause)
