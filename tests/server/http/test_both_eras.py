@@ -125,6 +125,7 @@ async def legacy_stream(made):
     return stream, send
 
 
+@pytest.mark.rule("TR-HTTP-34")
 @pytest.mark.case("C11")
 async def test_legacy_sse_transport_is_served_when_enabled(oldest):
     stream, _ = await legacy_stream(oldest)

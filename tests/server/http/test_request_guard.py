@@ -34,7 +34,7 @@ async def test_host_of_the_servers_own_resource_is_allowed():
 @pytest.mark.system("L-O8")
 @pytest.mark.case("D06")
 @pytest.mark.attack("S11")
-@pytest.mark.rule("TR-HTTP-02", "TR-HTTP-03")
+@pytest.mark.rule("TR-HTTP-02", "TR-HTTP-03", "SSE-05")
 @pytest.mark.parametrize("verb", ["POST", "GET", "DELETE", "OPTIONS", "PUT"])
 @pytest.mark.parametrize(
     "headers",
@@ -47,10 +47,12 @@ async def test_host_of_the_servers_own_resource_is_allowed():
     ],
 )
 async def test_foreign_host_or_origin_is_refused_for_every_verb(verb, headers):
-    seen = await asgi_request(app(), verb, headers=fields(call(), **headers))
-    assert seen.status == 403
-    assert "id" not in seen.json()
-    assert "allowed_" in seen.json()["error"]["message"]
+    made, sent = app(legacy_sse=True), fields(call(), **headers)
+    for path in ("/mcp", "/mcp/sse", "/mcp/messages"):
+        seen = await asgi_request(made, verb, path, headers=sent)
+        assert seen.status == 403
+        assert "id" not in seen.json()
+        assert "allowed_" in seen.json()["error"]["message"]
 
 
 @pytest.mark.attack("S11")

@@ -173,7 +173,7 @@ async def test_the_extension_sends_neither_progress_nor_messages():
         assert "statusMessage" not in await tasks.until(task_id, "completed")
 
 
-@pytest.mark.rule("T11-10")
+@pytest.mark.rule("T11-10", "PROG-07")
 async def test_session_gets_progress_and_status_notifications_of_its_task():
     async with bed() as tasks:
         gate = Gate()
@@ -185,6 +185,7 @@ async def test_session_gets_progress_and_status_notifications_of_its_task():
         gate.request.session.is_closed = False
         gate.opened.set()
         await tasks.until(task_id, "completed")
+        gate.request.progress(3)
         meta = {"_meta": {RELATED: {"taskId": task_id}}}
         (progress, status) = tasks.notifications
         assert progress == (

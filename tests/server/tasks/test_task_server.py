@@ -219,12 +219,17 @@ async def test_subscriber_gets_notifications_about_a_task():
         client.send(notice("notifications/cancelled", requestId="s"))
 
 
-@pytest.mark.rule("TX-16")
+@pytest.mark.rule("TX-16", "CAN-09")
 async def test_cancelling_a_call_does_not_cancel_its_task():
     async with hand() as client:
         created = await call(client, "confirm", id=7)
         client.send(notice("notifications/cancelled", requestId=7))
         await until(client, created["taskId"], "input_required")
+    async with hand("2025-11-25") as client:
+        params = {"name": "slow", "arguments": {"name": "Alice"}, "task": {}}
+        await client.ask(request(7, "tools/call", params))
+        client.send(notice("notifications/cancelled", requestId=7))
+        assert (await client.next())["params"]["status"] == "completed"
 
 
 # 2025-11-25...
