@@ -431,14 +431,17 @@ class _Search:
         headers: tuple[tuple[str, str], ...] = _HEADERS,
     ) -> Steps[T | None]:
         """Return the first document found, parsed, or ``None`` if no URL has one."""
+        unavailable: AuthTemporarilyUnavailable | None = None
         for url in urls:
             self.policy.check(url, what)
             answer: Answer = yield Fetch(what, url, headers=headers, may_redirect=True)
-            if answer.status >= 400:
-                check_available(answer, what, (yield ReadClock()))
             if not 200 <= answer.status < 300:
-                # Any status below 500: many servers do not answer 404 for unknown
-                # paths. A redirect may lead to a login page.
+                # Any status: many servers and proxies do not answer 404 for unknown
+                # paths, but 401, 403 or 502. A redirect may lead to a login page.
+                try:
+                    check_available(answer, what, (yield ReadClock()))
+                except AuthTemporarilyUnavailable as error:
+                    unavailable = unavailable or error
                 self.is_empty = self.is_empty and answer.status >= 400
                 self.record(url, f"HTTP {answer.status}")
                 continue
@@ -453,6 +456,8 @@ class _Search:
             else:
                 self.record(url, "found")
                 return parsed
+        if unavailable is not None:  # one of them may have a document
+            raise unavailable
         return None
 
     def find_server(
