@@ -482,7 +482,9 @@ class _Search:
         """Return the metadata of the known server, or of the first usable one."""
         # RFC 9728 section 7.6 leaves the choice to the client.
         issuers = resource.authorization_servers[:_MAX_SERVERS]
-        if known_issuer is not None and known_issuer in resource.authorization_servers:
+        # Some resources (Google's) name an issuer with an additional slash.
+        named = {issuer.rstrip("/") for issuer in resource.authorization_servers}
+        if known_issuer is not None and known_issuer.rstrip("/") in named:
             issuers = (known_issuer,)
         failure: AuthError | None = None
         for issuer in issuers:

@@ -289,6 +289,10 @@ def test_the_known_issuer_is_used_and_no_other():
     assert net.urls == [PRM, AS]
     net, _ = fail({PRM: prm("https://a", "https://as")}, known="https://as")
     assert net.urls == [PRM, AS, f"https://as{OPENID}"]
+    # Google names its issuer with a slash, which the issuer itself does not have.
+    slashed = {PRM: prm("https://as/"), AS: answers[AS]}
+    assert find(slashed, known="https://as")[1][1] == found
+    fail(slashed)
     # A known issuer that is no longer named is not used.
     net, (_, found) = find({PRM: prm("https://as"), AS: answers[AS]}, known="https://o")
     assert found.issuer == "https://as"
