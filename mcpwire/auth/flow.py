@@ -79,11 +79,14 @@ MAX_SAVES: Final = 5  # attempts to save while other processes change the store
 PENDING_LOGIN_S: Final = 3_600.0  # the time to finish a pending login
 VERIFIER_BYTES: Final = 32  # of a code verifier: RFC 7636 section 7.1 wants 256 bits
 
-# Errors after which a refresh at this server can never succeed (RFC 6749 section
-# 5.2).
-_FINAL_ERRORS: Final = frozenset({"unauthorized_client", "unsupported_grant_type"})
-# Without an error code: the token endpoint has moved.
-_GONE_STATUSES: Final = frozenset({404, 405, 410})
+# Errors of a refresh that a login would not end. Others, such as a server's own codes,
+# mean that the refresh token is not accepted.
+_LASTING_ERRORS: Final = frozenset(
+    {"invalid_client", "invalid_scope", "invalid_target", "invalid_dpop_proof"}
+    | {"use_dpop_nonce", "server_error"}
+)
+# Without an error code: the token is refused, or the token endpoint has moved.
+_REFUSING_STATUSES: Final = frozenset({400, 404, 405, 410})
 _REGISTRATION: Final = attrgetter("kind", "issuer", "redirect_uri", "scopes")
 _UNKNOWN_CLIENT_ERRORS: Final = frozenset({"invalid_client", "unauthorized_client"})
 
@@ -273,10 +276,13 @@ def _unknown_client(identity: Identity, error: TokenError) -> Identity | None:
     """Return a forgotten client, or ``None`` if only a login helps; else raise."""
     if _is_unknown_client(identity, error):
         return identity
-    is_gone = error.error is None and error.status in _GONE_STATUSES
-    if error.error in _FINAL_ERRORS or is_gone:
-        return None
-    raise error
+    if error.error is None:
+        is_lasting = error.status not in _REFUSING_STATUSES
+    else:
+        is_lasting = error.error in _LASTING_ERRORS
+    if is_lasting:
+        raise error
+    return None
 
 
 # Login

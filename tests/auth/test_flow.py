@@ -306,6 +306,9 @@ NEVER = {
     "nothing there": Answer(404, {}, b""),
     "gone": Answer(410, {}, b"<p>gone</p>"),
     "no method": Answer(405, {}, b""),
+    "a code of GitHub": refused("bad_refresh_token", 200),
+    "a wrong code": refused("invalid_request"),
+    "no code": Answer(400, {}, b'{"status": "BAD_REFRESH_TOKEN"}'),
 }
 
 
