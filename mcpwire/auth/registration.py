@@ -109,7 +109,7 @@ def _register(
     policy: UrlPolicy,
     is_first: bool,
 ) -> Steps[Identity]:
-    """Register this client; on status 400 a first registration omits the scopes."""
+    """Register this client; a first registration omits scopes that are refused."""
     now = yield steps.ReadClock()
     issuer, endpoint = metadata.issuer, metadata.registration_endpoint
     if endpoint is None:
@@ -132,8 +132,11 @@ def _register(
         config, metadata, redirect_uri=redirect_uri, scopes=scopes
     )
     answer = yield steps.Fetch(_WHAT, endpoint, document=document)
-    if answer.status == 400 and scopes and is_first:
-        # A server with a list of allowed scopes may refuse a client with others.
+    error = (steps.read_object(answer.body) or {}).get("error")
+    is_refused = answer.status == 400 or error == "insufficient_scope"
+    if is_refused and scopes and is_first:
+        # A server with a list of allowed scopes may refuse a client with others;
+        # Keycloak then answers 403 with insufficient_scope.
         without_scope = {
             name: value for name, value in document.items() if name != "scope"
         }

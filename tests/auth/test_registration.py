@@ -217,17 +217,19 @@ def test_a_registration_requests_old_and_new_scopes(stored, scopes):
         assert outcome(OAuth(), metadata(), identity, scopes=again) == (identity, [])
 
 
-def without_scopes(step):
+def without_scopes(step, *refusal):
     """Answer like a server that refuses registrations with scopes."""
     if "scope" in step.document:
-        return refused("invalid_client_metadata")
+        return refused(*(refusal or ("invalid_client_metadata",)))
     return document(201, client_id="new")
 
 
-def test_a_registration_is_retried_without_scopes():
-    identity, sent = outcome(
-        OAuth(), metadata(), answered=without_scopes, scopes=("a",)
-    )
+@pytest.mark.parametrize("refusal", [(), ("insufficient_scope", 403)])  # Keycloak's
+def test_a_registration_is_retried_without_scopes(refusal):
+    def answered(step):
+        return without_scopes(step, *refusal)
+
+    identity, sent = outcome(OAuth(), metadata(), answered=answered, scopes=("a",))
     assert [step.document.get("scope") for step in sent] == ["a", None]
     assert (identity.client_id, identity.scopes) == ("new", ("a",))
     # The next login does not try again.
