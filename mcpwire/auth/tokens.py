@@ -6,9 +6,9 @@ possession (RFC 9449) and revocation (RFC 7009). A request is repeated only if t
 server demands a nonce in the proof, or refuses the secret in HTTP Basic or in the form
 and supports the other: in both cases it has not processed the grant.
 
-Accepted in an answer: an expiry as a string or a fraction, scopes as a list, a blank
-refresh token. Refused: a token without a type, of an unknown or not requested type, or
-with characters that a header cannot contain.
+Accepted in an answer: an expiry as a string or a fraction, scopes as a list or with
+commas, a blank refresh token. Refused: a token without a type, of an unknown or not
+requested type, or with characters that a header cannot contain.
 """
 
 from __future__ import annotations
@@ -306,7 +306,7 @@ def read_tokens(
         token_type,
         _expiry(document.get("expires_in"), now),
         refresh_token,
-        _read_scopes(document.get("scope"))
+        _read_scopes(document.get("scope"), record.asked_scopes)
         # RFC 6749: no scope means unchanged (section 6) or as requested (5.1).
         or (previous.scopes if previous is not None else None)
         or record.asked_scopes
@@ -373,10 +373,15 @@ def _expiry(value: object, now: float) -> float | None:
     return now + min(float(value), _MAX_LIFETIME_S) if value > 0 else None
 
 
-def _read_scopes(value: object) -> tuple[str, ...]:
+def _read_scopes(value: object, asked: Sequence[str]) -> tuple[str, ...]:
     if isinstance(value, list):
         value = " ".join(item for item in value if isinstance(item, str))
-    return tuple(dict.fromkeys(value.split())) if isinstance(value, str) else ()
+    if not isinstance(value, str):
+        return ()
+    # GitHub separates scopes by commas, which a scope of another server may contain.
+    if not any("," in scope for scope in asked):
+        value = value.replace(",", " ")
+    return tuple(dict.fromkeys(value.split()))
 
 
 # Revocation (RFC 7009)

@@ -70,6 +70,7 @@ SCOPES = [
     ("a b", ("a", "b")),
     ("b a b", ("b", "a")),
     (["a", "b c", 7], ("a", "b", "c")),
+    ("a,b", ("a", "b")),
     ("", None),
     (None, None),
     (7, None),
@@ -86,6 +87,8 @@ def test_missing_scopes_come_from_old_tokens_or_the_request(value, granted):
     assert read(change, asked_scopes=("x",)).scopes == (granted or ("x",))
     both = read(change, asked_scopes=("x",), tokens=PREVIOUS)
     assert both.scopes == (granted or ("a", "z"))
+    with_comma = read({"scope": "a,b c"}, asked_scopes=("a,b",))
+    assert with_comma.scopes == ("a,b", "c")
 
 
 @pytest.mark.fault("F38")
