@@ -166,7 +166,9 @@ def connect_error(target: Http, error: BaseException) -> ConnectError:
             f"TLS: cannot trust {url.authority!r}: {verify_message.removesuffix('.')}"
         )
     elif reason:
-        failed = "tls"
+        # A server that closes the connection, as at a restart, may accept the next one.
+        is_closed = reason == "UNEXPECTED_EOF_WHILE_READING"
+        failed = "unreachable" if is_closed else "tls"
         detail = reason.lower().replace("_", " ")
         message = f"TLS handshake with {url.authority!r} failed: {detail}"
     else:
