@@ -22,7 +22,7 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpwire.protocol.subscriptions import Filter, SubscriptionCounts
-from mcpwire.transports.base import CallHandle
+from mcpwire.transports.base import BackgroundHandle, CallHandle
 from mcpwire.types import UNSET
 from mcpwire.versions import Era
 
@@ -48,7 +48,7 @@ class ListenRequest:
     ) -> None:
         self._connection = connection
         self._channel = channel
-        self._handle = CallHandle()
+        self.handle = CallHandle()
         self._changed = asyncio.Event()
         self.requested = requested
         self.acknowledged: Filter | None = None
@@ -65,7 +65,7 @@ class ListenRequest:
             self._channel,
             LISTEN,
             {"notifications": self.requested.as_params(), "_meta": dict(meta or {})},
-            handle=self._handle,
+            handle=self.handle,
             on_notification=self._on_notification,
             on_end=self._on_end,
         )
@@ -116,7 +116,7 @@ class ListenRequest:
     def cancel(self) -> None:
         """Cancel the request, also at the server."""
         if self.is_open:
-            self._channel.cancel(self._handle, "the subscription was closed")
+            self._channel.cancel(self.handle, "the subscription was closed")
 
 
 class Subscriptions:
@@ -318,8 +318,14 @@ class Subscriptions:
         profile, channel = connection.profile, connection.channel
         requested = self._requested_filter(profile)
         old = self._listen_request
-        if old is not None and old.is_open and old.requested == requested:
-            return await old.wait_acknowledged(deadline)
+        # One without an acknowledgement may wait for a login that it must not start.
+        if (
+            old is not None
+            and old.is_open
+            and old.acknowledged is not None
+            and old.requested == requested
+        ):
+            return old.acknowledged
         new = None
         accepted = Filter()
         if requested and channel is not None:
@@ -350,10 +356,11 @@ class Subscriptions:
         requested = self._requested_filter(profile)
         if profile.era is Era.STATELESS:
             if requested:
-                self._listen_request = ListenRequest(
-                    self._connection, channel, requested
-                )
-                self._listen_request.open(profile.meta)
+                request = ListenRequest(self._connection, channel, requested)
+                if not self.has_consumers():
+                    request.handle = BackgroundHandle()
+                self._listen_request = request
+                request.open(profile.meta)
             return
         level = self._connection.log_level
         if level is not None and "logging/setLevel" not in profile.disabled:

@@ -63,8 +63,21 @@ class CallHandle:
 
     __slots__ = ("request_id",)
 
+    is_background = False
+
     def __init__(self) -> None:
         self.request_id: RequestId | None = None
+
+
+class BackgroundHandle(CallHandle):
+    """The handle of a call that no caller waits for.
+
+    Over HTTP it starts no login of a user, and is sent again if it fails.
+    """
+
+    __slots__ = ()
+
+    is_background = True
 
 
 class Channel(Protocol):

@@ -151,15 +151,24 @@ async def test_a_stream_waits_for_the_login_of_a_call(auth, era, engine, caplog)
             await received.wait()
 
 
-async def test_a_stream_that_no_call_needs_starts_no_login(auth, caplog):
-    with protected_server(auth, resumable=True) as server:
+@pytest.mark.parametrize(
+    ("era", "call"),
+    [("session", "echo"), ("stateless", "echo"), ("stateless", "listen")],
+)
+async def test_a_stream_that_no_call_needs_starts_no_login(auth, era, call, caplog):
+    with protected_server(auth, era=era, resumable=True) as server:
         opening = {"server/discover", "initialize", "notifications/initialized"}
         server.free = {*opening, "tools/list"}
-        async with connected(server) as client:
+        target = mcpwire.Http(server.url, auth=oauth())
+        async with mcpwire.Client(target, on_notification=print) as client:
             await until(lambda: "stays closed until a login" in caplog.text)
             assert await client.list_tools()
             assert auth.authorizations == []
-            await echo(client)
+            if call == "listen":
+                async with client.listen(tools=True):
+                    pass
+            else:
+                await echo(client)
             await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
         assert len(auth.authorizations) == 1
 

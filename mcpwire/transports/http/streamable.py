@@ -198,8 +198,12 @@ class HttpChannel(Sender, BaseChannel):
         reply.headers = headers
         request = Request(b"", encode_call(reply, params))
         self._calls[id] = reply
+        exchange: Callable[..., Any] = self._exchange
         if handle is not None:
             handle.request_id = id
+            if handle.is_background:
+                request.is_background, exchange = True, self._exchange_again
+                reply.backoff = StreamBackoff(self.recovery)
         if deadline is not None and deadline.at < self._timeouts.at:
             self._timeouts.arm(deadline.at)
         try:
@@ -207,9 +211,8 @@ class HttpChannel(Sender, BaseChannel):
             if headers is not None or self._has_dynamic_headers:
                 user_fields = await self._user_fields(reply)
             request.start = self._request_head(method, params, user_fields)
-            disconnect = None
             try:
-                await self._exchange(reply, request)
+                disconnect = await exchange(reply, request)
             except ConnectionClosed as error:
                 disconnect = error
             result = reply.result

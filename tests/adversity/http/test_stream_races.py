@@ -50,6 +50,14 @@ async def test_briefly_declined_listen_is_repeated():
             await until(lambda: server.streams)
 
 
+@pytest.mark.parametrize("fault", [reply(500), b""])
+async def test_failed_listen_that_no_call_waits_for_is_repeated(fault):
+    with scripted_mcp("stateless") as server:
+        server.on["subscriptions/listen"] = once(answering(fault, "close"))
+        async with connected(server, recovery=QUICK, on_notification=print):
+            await until(lambda: server.streams)
+
+
 async def test_listen_reopens_after_a_server_restart():
     """The server refuses five requests, then accepts."""
     async with client_of("stateless", recovery=QUICK) as (server, client):
