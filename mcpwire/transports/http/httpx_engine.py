@@ -88,7 +88,6 @@ _NOT_CONNECTED: Final = frozenset(
 _REFUSED_STREAM: Final = 7
 """RFC 9113 section 7: the peer did not process the request."""
 
-_HEAD_TOO_LARGE: Final = 431
 _CLOSED: Final = re.compile(
     r"Server disconnected|peer closed connection|incomplete chunked"
 )
@@ -463,9 +462,10 @@ def _read_fields(response: Any, engine: HttpxEngine) -> tuple[dict[bytes, bytes]
 
     Only a user's client may request encoded bodies; they are decoded.
     """
-    raw = response.headers.raw
-    if sum(len(name) + len(value) + 4 for name, value in raw) > engine.limits.head:
-        raise _head_too_large_error(engine.limits)
+    raw, limit = response.headers.raw, engine.limits.head
+    if sum(len(name) + len(value) + 4 for name, value in raw) > limit:
+        text = f"the head of the response is over the limit of {limit} bytes"
+        raise MessageTooLarge(text, limit=limit)
     fields: dict[bytes, bytes] = {}
     for raw_name, value in raw:
         name = raw_name.lower()
@@ -674,27 +674,14 @@ def _request_error(
         return LocalProtocolError("the request cannot be sent: its head is not HTTP")
     if "HTTPStatusError" in names:
         return _hook_error(engine, error)
-    text = None
     if "DecodingError" in names:
-        text = "the body of the response cannot be decoded"
-    elif "RemoteProtocolError" in names:
-        if any(
-            getattr(cause, "error_status_hint", 0) == _HEAD_TOO_LARGE for cause in chain
-        ):
-            return _head_too_large_error(engine.limits)
-        if _http2_frame(chain) is None and not _CLOSED.match(str(error)):
-            # The text after the colon contains received data.
-            detail = str(error).partition(":")[0][:_MAX_SHOWN_CHARACTERS]
-            text = f"the response is not acceptable HTTP: {detail}"
-    return None if text is None else RemoteProtocolError(text)
-
-
-def _head_too_large_error(limits: Limits) -> MessageTooLarge:
-    """Return the error for a head that exceeds its limit."""
-    return MessageTooLarge(
-        f"the head of the response is over the limit of {limits.head} bytes",
-        limit=limits.head,
-    )
+        return RemoteProtocolError("the body of the response cannot be decoded")
+    is_end = _http2_frame(chain) is not None or _CLOSED.match(str(error))
+    if "RemoteProtocolError" not in names or is_end:
+        return None
+    # The text after the colon contains received data.
+    detail = str(error).partition(":")[0][:_MAX_SHOWN_CHARACTERS]
+    return RemoteProtocolError(f"the response is not acceptable HTTP: {detail}")
 
 
 def _not_connected_error(
