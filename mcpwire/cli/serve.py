@@ -151,7 +151,8 @@ def _import(location: str) -> ModuleType:
 
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise UsageError(f"the file {str(path)!r} does not exist")
+        problem = "is not a file" if path.exists() else "does not exist"
+        raise UsageError(f"{str(path)!r} {problem}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{str(path)!r} is not a Python file")
@@ -311,7 +312,11 @@ def _gateway(options: Options) -> Gateway:
     from mcpwire.gateway import FromHeaders, Gateway
     from mcpwire.gateway.gateway import WatchedFiles
 
-    targets = dict(_parse_named(word) for word in options.words)
+    targets: dict[str, str] = {}
+    for name, target in map(_parse_named, options.words):
+        if name in targets:
+            raise UsageError(f"server {name!r} is given twice")
+        targets[name] = target
     settings = _settings(options)
     if options.from_headers:
         return Gateway(FromHeaders(), **settings)

@@ -91,7 +91,8 @@ def test_server_factory_function_is_called(module):
     [
         ("no_such_module", "unknown module 'no_such_module'"),
         ("no_such_package.module", "unknown module"),
-        ("no/such/file.py", "the file"),
+        ("no/such/file.py", "'no/such/file.py' does not exist"),
+        ("./", "'.' is not a file"),
         ("served_module:sever", "did you mean 'server'"),
         ("served_module:Server.nothing", "has no 'Server.nothing'"),
         ("served_module:add", "is a coroutine|no mcpwire.Server|missing"),
@@ -175,6 +176,7 @@ def test_lifespan_error_shows_its_traceback(module, capfd):
         ("gateway time", "'time' is not NAME=TARGET"),
         ("gateway =x", "'=x' is not NAME=TARGET"),
         ("gateway a=", "'a=' is not NAME=TARGET"),
+        ("gateway a=x b=x a=y", "server 'a' is given twice"),
         ("gateway a=x --path /x", "--path needs --http"),
         ("gateway a=x --path-per-server", "--path-per-server needs --http"),
         ("gateway a=x --session-key-env X", "--session-key-env needs --http"),
