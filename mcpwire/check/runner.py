@@ -807,7 +807,7 @@ async def run(
     if isinstance(target, Stdio):
         location, tls = target, None
     else:
-        http = Http(target) if isinstance(target, str) else target
+        target = http = Http(target) if isinstance(target, str) else target
         if http.headers is not None and not isinstance(http.headers, Mapping):
             raise ValueError("headers must be a mapping here, got a function")
         if http.proxy is not None:
@@ -824,7 +824,7 @@ async def run(
     began, started = monotonic(), datetime.now(UTC)
     await checks.execute()
     return make_report(
-        str(location),
+        str(target),
         options,
         checks.results,
         checks.server,

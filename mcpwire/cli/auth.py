@@ -86,11 +86,8 @@ def _has_login(options: Options) -> bool:
     from mcpwire.transports.http.target import Http
 
     try:
-        http = Http(
-            options.command[0].strip(),
-            auth=OAuth(),
-            allow_insecure=options.allow_insecure,
-        )
+        url, allow_insecure = options.command[0], options.allow_insecure
+        http = Http(url, auth=OAuth(), allow_insecure=allow_insecure)
         return login_status(http) is not None
     except (MCPError, ValueError):  # reported when the target is created
         return False

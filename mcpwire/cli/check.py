@@ -175,7 +175,7 @@ async def _run_suite(
     if not options.is_at_url:
         raise UsageError("the official suite tests servers at a URL, not processes")
     suite = find_suite(options.suite)
-    url = options.command[0].strip()
+    url = options.command[0]
     results: list[Result] = []
     show = _progress(output)
     for revision in run_options.revisions or (LATEST_SESSION.name, LATEST.name):

@@ -200,8 +200,10 @@ def error_document(error: BaseException) -> dict[str, Any]:
 
 def _to_json(value: Any) -> Any:
     """Convert a value to JSON; an object without a JSON form becomes its text."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, (bool, int, float)):
         return value
+    if isinstance(value, str):
+        return getattr(value, "unexpanded", value)
     if isinstance(value, (list, tuple)):
         return [_to_json(item) for item in value]
     if isinstance(value, dict):

@@ -182,6 +182,7 @@ def _check_target(options: Options) -> None:
         if len(command) > 1:
             raise UsageError(f"a URL takes no further words, got {command[1]!r}")
         options.is_at_url = True
+        options.command = (command[0].strip(),)
     lists_all = options.verb == "ls" and not command
     for group in options.groups:
         if lists_all and group.only is not None:

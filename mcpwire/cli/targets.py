@@ -66,7 +66,7 @@ def make_second_target(options: Options, output: Output) -> Stdio | Http | None:
     other = copy(options)
     for entry in Process.options():
         setattr(other, entry.name, entry.default)
-    other.command, other.entry = (options.against,), None
+    other.command, other.entry = (options.against.strip(),), None
     other.is_at_url = is_at_url
     other.env = options.against_env
     other.headers = options.against_headers
@@ -117,7 +117,7 @@ def _url_target(options: Options, output: Output) -> Http:
     certificate, comma, key = (options.cert or "").partition(",")
     with flag_errors():
         return Http(
-            options.command[0].strip(),
+            options.command[0],
             headers=headers or None,
             auth=make_auth(options, output, headers, configured.get("auth")),
             ca_file=options.ca or configured.get("ca_file"),

@@ -152,6 +152,11 @@ def test_repeat_command_over_http_has_the_headers(cli, monkeypatch, tmp_path, te
         assert f"{shown} 'http" in line
         assert "a-secret" not in out
         assert fails_again(cli, line)
+    headers = dict(line.split(": ") for line in OneTeam.given)
+    entry = {"url": f"{team_url}/${{LICENCE_KEY}}", "headers": headers}
+    (tmp_path / "x.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
+    _, out, _ = cli("check", *ONE, "--json", "--config", "x.json", "@a")
+    assert json.loads(out)["subject"] == entry["url"]
 
 
 class Refusing(BaseHTTPRequestHandler):

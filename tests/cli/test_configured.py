@@ -89,6 +89,20 @@ def test_name_resolves_to_an_http_target(configure, monkeypatch):
     assert target("@a", "--proxy", "http://p.example").proxy == "http://p.example"
 
 
+@pytest.mark.parametrize(
+    "a",
+    [{"url": "http://127.0.0.1:9/${KEY}/mcp"}, {"command": "/no/${KEY}"}],
+    ids=["url", "command"],
+)
+@pytest.mark.parametrize("words", [["ls"], ["ls", "--json"], ["bench", "--for", "1s"]])
+def test_errors_show_variables_unexpanded(cli, configure, monkeypatch, a, words):
+    monkeypatch.setenv("KEY", SENTINEL)
+    configure(a=a)
+    done = cli(*words, "--config", "x.json", "@a")
+    assert done.code == 4
+    assert SENTINEL not in done.err
+
+
 def test_allow_insecure_of_an_entry_permits_secrets_over_http(configure):
     url = "http://host.example/mcp"
     configure(a={"url": url, "auth": "token", "allow_insecure": True}, b={"url": url})
