@@ -32,7 +32,7 @@ from mcpwire.cli.failures import Exit, UsageError, unknown_name, usage_errors
 from mcpwire.cli.output import Output, check_writable, read_file, write_file
 from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import make_target
-from mcpwire.errors import ConnectError
+from mcpwire.errors import ConnectError, HTTPError
 from mcpwire.versions import LATEST, LATEST_SESSION
 
 if TYPE_CHECKING:
@@ -150,9 +150,11 @@ async def _run_cases(
         with usage_errors(), output.waiting(f"connecting to {target} ..."):
             return await run(target, run_options, on_result=_progress(output))
     except ConnectError as error:
-        if options.is_at_url and (match := _STATUS.search(str(error))):
-            error.add_note(_ADVICE.get(match[1], _ADVICE["404"]))
-        raise
+        if not options.is_at_url or (match := _STATUS.search(str(error))) is None:
+            raise
+        refusal = HTTPError(str(error), status=int(match[1]), target=str(target))
+        refusal.add_note(_ADVICE.get(match[1], _ADVICE["404"]))
+        raise refusal from error
 
 
 _STATUS: Final = re.compile(r": HTTP (\d+)")

@@ -184,7 +184,8 @@ def test_rejected_connection_is_a_one_line_error_with_advice(cli):
             (200, "check that this is the URL of an MCP endpoint, including its path"),
         ):
             code, out, err = cli("check", *ONE, f"{origin}/{status}")
-            assert (code, out, err.count("\n")) == (4, "", 1)
+            expected = 3 if status == 401 else 4
+            assert (code, out, err.count("\n")) == (expected, "", 1)
             assert f"HTTP {status}, " in err
             assert advice in err
 
