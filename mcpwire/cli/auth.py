@@ -112,7 +112,9 @@ def _interactive_grant(configured: Any, options: Options, output: Output) -> Any
 
 
 def _interactive_options(options: Options, output: Output) -> dict[str, Any]:
-    """Return the `OAuth` arguments for an interactive login."""
+    """Return the `OAuth` arguments for an interactive login, if the command has one."""
+    if Login not in options.groups:
+        return {"interactive": False}  # `bench`: other processes use the target
 
     def show(url: str) -> None:
         output.event("login", {"url": url}, f"log in at {url}")

@@ -36,7 +36,7 @@ from mcpwire.cli.failures import Exit, UsageError, usage_errors
 from mcpwire.cli.options import Mode
 from mcpwire.cli.output import Output, check_writable, one_line, read_file, write_file
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import make_second_target, make_target, split_command
+from mcpwire.cli.targets import make_second_target, make_target, split_command, timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -214,11 +214,8 @@ def _make_load(options: Options) -> Load:
 
 def _client_options(options: Options) -> dict[str, Any]:
     """Return the options of the clients; `--timeout` also limits connecting."""
-    fields = options.values(Mode)
-    if options.timeout is not None:
-        timeout = None if options.timeout == inf else options.timeout
-        fields |= {"timeout": timeout, "connect_timeout": timeout}
-    return fields
+    limits = timeouts(options).items()
+    return options.values(Mode) | {n: None if t == inf else t for n, t in limits}
 
 
 def _make_calls(options: Options) -> tuple[Call, ...]:
@@ -341,7 +338,8 @@ def start(options: Options) -> int:
 def size(options: Options) -> int:
     """Measure memory, threads, descriptors and files of a server's processes."""
     limits = _fixed_limits(options, SIZE_UNITS)
-    load = Load(calls=_make_calls(options), **_client_options(options))
+    with usage_errors():
+        load = Load(calls=_make_calls(options), **_client_options(options))
 
     async def perform(output: Output, _: Signals) -> int:
         target = make_target(options, output)

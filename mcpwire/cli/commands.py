@@ -33,13 +33,13 @@ from mcpwire.cli.failures import (
 from mcpwire.cli.options import Mode
 from mcpwire.cli.output import check_writable, one_line, write_file
 from mcpwire.cli.session import (
-    CONNECT_TIMEOUT_S,
+    TIMEOUTS,
     advise_limit,
     client_limits,
     in_session,
     run_command,
 )
-from mcpwire.cli.targets import read_configuration
+from mcpwire.cli.targets import read_configuration, timeouts
 from mcpwire.errors import MCPError, RPCError, ToolError, UrlElicitationRequired
 from mcpwire.types import (
     BlobResourceContents,
@@ -438,9 +438,7 @@ def _make_group(options: Options, members: Mapping[str, Member]) -> Group:
     def refuse(_: object) -> NoReturn:
         raise RPCError("this client only lists components", code=USER_REJECTED)
 
-    overrides = options.values(Mode)
-    if options.timeout is not None:
-        overrides |= {"timeout": options.timeout, "connect_timeout": options.timeout}
+    overrides = options.values(Mode) | timeouts(options)
     client_features: dict[str, Any] = {}
     if options.roots:
         client_features["roots"] = [Path(root) for root in options.roots]
@@ -451,8 +449,7 @@ def _make_group(options: Options, members: Mapping[str, Member]) -> Group:
         return Group(
             {name: attrs.evolve(entry, **overrides) for name, entry in members.items()},
             on_error="skip",
-            timeout=30.0,
-            connect_timeout=CONNECT_TIMEOUT_S,
+            **TIMEOUTS,
             limits=client_limits(options),
             recovery=Recovery(restart=False),
             **client_features,

@@ -24,7 +24,7 @@ from mcpwire.cli.auth import advise_login
 from mcpwire.cli.failures import Exit, Interrupted, exit_code, usage_errors
 from mcpwire.cli.options import ServerRequests
 from mcpwire.cli.output import Output, deep_json, progress_text, shorten
-from mcpwire.cli.targets import ProbeCache, make_target, report_entry
+from mcpwire.cli.targets import ProbeCache, make_target, report_entry, timeouts
 from mcpwire.errors import (
     ConnectError,
     HTTPError,
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CONNECT_TIMEOUT_S: Final = 60.0
-"""Maximum seconds to connect: `npx` and `uvx` install a server at its first start."""
+TIMEOUTS: Final[dict[str, Any]] = {"timeout": 30.0, "connect_timeout": 60.0}
+"""Default timeouts: `npx` and `uvx` install a server at its first start."""
 
 INTERRUPT_GRACE_S: Final = 0.7
 """Seconds for an interrupted command to close before it kills its server."""
@@ -292,17 +292,13 @@ class Session:
         from mcpwire.protocol.methods import SKILLS
 
         options, entry = self.options, self.options.entry
-        timeout = connect_timeout = options.timeout
         roots = [Path(root) for root in options.roots]
         if entry is not None:
-            timeout = timeout or entry.timeout
-            connect_timeout = connect_timeout or entry.connect_timeout
             roots += entry.paths_of_roots() or []
         with usage_errors():
             return Client(
                 self.target,
-                timeout=timeout or 30.0,
-                connect_timeout=connect_timeout or CONNECT_TIMEOUT_S,
+                **{**TIMEOUTS, **timeouts(options)},
                 mode="session" if self._skip_probe else self._mode,
                 limits=client_limits(options),
                 roots=roots or None,

@@ -10,7 +10,7 @@ import re
 import time
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -232,6 +232,13 @@ def apply_entry(options: Options) -> None:
     options.command = (entry.url,) if entry.url else (entry.command or "", *entry.args)
     options.allow_insecure = options.allow_insecure or entry.allow_insecure
     options.mode = options.mode or entry.revision or entry.mode
+
+
+def timeouts(options: Options) -> dict[str, Any]:
+    """Return the client's timeouts that are set: by the option, or by the entry."""
+    names = ("timeout", "connect_timeout")
+    values = {n: options.timeout or getattr(options.entry, n, None) for n in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def report_entry(options: Options, output: Output) -> None:

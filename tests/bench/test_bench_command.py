@@ -197,10 +197,13 @@ def test_the_protocol_revision_can_be_chosen(cli, option):
 
 
 @pytest.mark.parametrize("words", [["start", "--starts", "1"], ["size"], ["gateway"]])
-def test_unknown_revision_is_a_usage_error_of_each_command(cli, words):
+def test_invalid_value_is_a_usage_error_of_each_command(cli, tmp_path, words):
     code, out, err = cli("bench", *words, "--revision", "2025", *NULL)
     assert (code, out) == (2, "")
     assert "2026-07-28, got '2025'" in err
+    mix = tmp_path / "mix.json"
+    mix.write_text("[]")
+    assert cli("bench", *words, "--mix", str(mix), *NULL).code == 2
 
 
 def test_comparing_a_file_that_is_not_a_result_is_an_error(cli, tmp_path):

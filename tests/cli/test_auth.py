@@ -87,6 +87,7 @@ def test_login_is_used_by_every_command_until_logout(cli, log_in, auth, server):
 
     assert cli("call", url, "echo", "text=hi") == (0, "hi\n", "")
     assert cli("ls", url).out.startswith("Tools (6)\n")
+    assert cli("bench", "--for", "0.1s", "--rounds", "1", "--no-floor", url).code == 0
     assert server.challenges == 1, "the login's own"
     assert len(auth.token_requests) == 1
 

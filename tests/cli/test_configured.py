@@ -252,6 +252,10 @@ def test_timeout_and_roots_of_an_entry_apply_to_the_client(
     code, _, err = cli("ls", "--config", "x.json", "@a")
     assert code == 7
     assert "0.05" in err
+    configure(b={**entry(server), "connect_timeout": 0.001})
+    for words in (["bench", "--for", "0.1s"], ["bench", "start"], ["bench", "size"]):
+        code, _, err = cli(*words, "--config", "x.json", "@b")
+        assert (code, "no answer within 0.001 s" in err) == (7, True)
     declared = server.requests("initialize")[0]["capabilities"]
     assert "roots" in declared
 
