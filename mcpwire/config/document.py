@@ -32,6 +32,7 @@ from mcpwire.config.schema import (
     type_name,
 )
 from mcpwire.errors import ConfigError
+from mcpwire.protocol.http_headers import POST_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -260,6 +261,9 @@ def _translate(key: str, value: Any) -> tuple[str, Any]:
     field = canonical_name(key)
     if key == "tools" and isinstance(value, dict):  # Codex: approval by tool
         return "default_tools_approval_mode", value
+    if key == "env_vars" and isinstance(value, list):  # Codex: names or tables
+        names = [v.get("name", v) if isinstance(v, dict) else v for v in value]
+        return field, names
     if field == "bearer_token_env_var":
         return "auth", {"token_env": value}
     if field == "oauth" and isinstance(value, dict):
@@ -362,6 +366,9 @@ def check_entry(
     for name in ("timeout", "connect_timeout"):
         if checked.get(name) == "inf":
             checked[name] = math.inf
+    if "headers" in checked:
+        headers = checked["headers"].items()
+        checked["headers"] = {k: v for k, v in headers if k.lower() not in POST_FIELDS}
     warnings = list(_warnings(raw, transport))
     checked["transport"] = transport
     checked["enabled"] = values.get("enabled", not values.get("disabled", False))
@@ -415,7 +422,7 @@ def _warnings(raw: RawEntry, transport: str) -> Iterator[str]:
         if isinstance(value, int) and value and value % 1_000 == 0:
             problem = f"is in seconds, {value} is meant as milliseconds?"
             yield raw.warning(problem, name)
-    yield from _bare_variables(raw)
+    yield from _pair_warnings(raw)
     if raw.values.get("allowed_tools") in ([], ()):
         problem = "is empty, so no tool is allowed: leave it out to allow all"
         yield raw.warning(problem, "allowed_tools")
@@ -426,11 +433,15 @@ def _warnings(raw: RawEntry, transport: str) -> Iterator[str]:
             yield raw.warning(problem, "command")
 
 
-def _bare_variables(raw: RawEntry) -> Iterator[str]:
+def _pair_warnings(raw: RawEntry) -> Iterator[str]:
     for name in ("env", "headers"):
         for key, value in raw.values.get(name, {}).items():
+            problem = ""
             if BARE_VARIABLE.search(value):
                 problem = "a variable is written ${NAME}, and this $ stays as it is"
+            elif name == "headers" and key.lower() in POST_FIELDS:
+                problem = "is not used: mcpwire sets it"
+            if problem:
                 yield str(raw.error(problem, name, f".{printable(key)}"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -50,9 +51,11 @@ def default_files(environment: Mapping[str, str] | None = None) -> tuple[Path, .
     if path := variables.get(CONFIG_VARIABLE):
         return (Path(path),)
     home = variables.get("XDG_CONFIG_HOME") or ""
-    if not os.path.isabs(home):  # noqa: PTH117 - XDG: a relative path counts as unset
-        home = str(Path(variables.get("HOME") or "~").expanduser() / ".config")
-    paths = (Path(home, "mcpwire", "config.toml"), *map(Path, LOCAL_FILES))
+    paths = [Path(name) for name in LOCAL_FILES]
+    with contextlib.suppress(RuntimeError):  # the user has no home folder
+        if not os.path.isabs(home):  # noqa: PTH117 - XDG: a relative path is ignored
+            home = str(Path(variables.get("HOME") or Path.home(), ".config"))
+        paths.insert(0, Path(home, "mcpwire", "config.toml"))
     return tuple(path for path in paths if path.is_file())
 
 

@@ -553,13 +553,23 @@ def schema() -> dict[str, Any]:
     }
 
 
+_VARIABLE: Final = {
+    "anyOf": [
+        _STRING,
+        {"type": "object", "properties": {"name": _STRING}, "required": ["name"]},
+    ]
+}
+
+
 def _entry_schema() -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for name, field in FIELDS.items():
         field_schema = {**field.kind.schema, "description": field.meaning}
         for spelled in _key_spellings(name, field.aliases):
             properties[spelled] = {"anyOf": [field_schema, {"type": "null"}]}
-    properties["tools"]["anyOf"].append({"type": "object"})  # Codex: their approval
+    # Codex: the approval of tools, and tables with the name of a variable
+    properties["tools"]["anyOf"].append({"type": "object"})
+    properties["env_vars"]["anyOf"].append({"type": "array", "items": _VARIABLE})
     return {"type": "object", "properties": properties}
 
 

@@ -55,7 +55,7 @@ _SESSION: Final = SESSION_ID.lower()
 _METHOD: Final = METHOD.lower()
 
 # 2025-11-25 basic/transports, "Sending Messages to the Server": both types.
-_POST_FIELDS: Final = {
+POST_FIELDS: Final = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
 }
@@ -154,10 +154,10 @@ class RequestHeaders:
         if version is not None:
             extra = (*extra, (PROTOCOL_VERSION, version))
         if extra:
-            return self._compose("POST", _POST_FIELDS, extra)
+            return self._compose("POST", POST_FIELDS, extra)
         key = self.session_id, self.revision
         if self._post_key != key:  # composing them costs 15 % of a call
-            self._post, self._post_key = self._compose("POST", _POST_FIELDS, ()), key
+            self._post, self._post_key = self._compose("POST", POST_FIELDS, ()), key
         return self._post
 
     def get(

@@ -153,6 +153,10 @@ AT_URL = "it applies to servers at a URL, not to a server that is started"
     ("entry", "warning"),
     [
         ({**URL, "args": []}, f"args: is not used: {STARTED}"),
+        (
+            {**URL, "headers": {"Content-Type": "application/json"}},
+            "headers.Content-Type: is not used: mcpwire sets it",
+        ),
         ({**URL, "env": {}}, f"env: is not used: {STARTED}"),
         ({**C, "httpHeaders": {}}, f"httpHeaders: is not used: {AT_URL}"),
         (

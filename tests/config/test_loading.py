@@ -388,3 +388,9 @@ def test_user_files_come_before_files_of_the_directory(tmp_path, monkeypatch):
     assert default_files({**variables, "HOME": "/none"}) == found
     assert default_files({**variables, "XDG_CONFIG_HOME": "relative"}) == found
     assert os.environ.get("MCPWIRE_CONFIG") is not None or default_files()
+
+    def nowhere(_):
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr(Path, "expanduser", nowhere)
+    assert default_files({}) == found[1:]

@@ -62,6 +62,7 @@ LISTED = [{"name": "x", **ENTRY}]
         {"mcpServers": {"x": {"serverUrl": "https://x", "timeout": 5}}},
         {"servers": {"x": {"allowedTools": ["a*"], **ENTRY}}, "inputs": []},
         {"mcp_servers": {"x": {**ENTRY, "tools": {"y": {"approval_mode": "prompt"}}}}},
+        {"mcp_servers": {"x": {**ENTRY, "env_vars": ["A", {"name": "B"}]}}},
     ],
 )
 def test_schema_accepts_documents_of_each_shape(document):
