@@ -27,7 +27,7 @@ from mcpwire.cli.failures import (
     exit_code,
     unknown_name,
 )
-from mcpwire.cli.output import Output, deep_json, discard_stdout, write_text
+from mcpwire.cli.output import Output, deep_json, discard_stream, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -452,7 +452,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _run(words)
     except BrokenPipeError:
-        discard_stdout()
+        discard_stream("stdout")
         code = Exit.BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the boundary
         code = _report(words, error)
@@ -526,9 +526,9 @@ def _report(argv: list[str], error: BaseException) -> int:
     old_handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     try:
         if isinstance(error, OutputError):
-            discard_stdout()
+            discard_stream("stdout")
         own_words = argv[: argv.index("--")] if "--" in argv else argv
-        verbose = any(word in {"-v", "-vv", "--verbose"} for word in own_words)
+        verbose = any(re.fullmatch("-v+|--verbose", word) for word in own_words)
         output = Output(is_json="--json" in own_words, verbose=verbose)
         code = exit_code(error)
         if code == Exit.INTERNAL:

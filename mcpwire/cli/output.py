@@ -152,8 +152,11 @@ class Output:
 
     def _write_stderr(self, text: str) -> None:
         if sys.stderr is not None:
-            sys.stderr.write(text)
-            sys.stderr.flush()
+            try:
+                sys.stderr.write(text)
+                sys.stderr.flush()
+            except OSError:  # a full disk, or nothing reads it: the result may go on
+                discard_stream("stderr")
 
     # Prompts
 
@@ -293,13 +296,13 @@ def write_bytes(data: bytes) -> None:
         raise OutputError(f"cannot write to standard output: {reason}") from error
 
 
-def discard_stdout() -> None:
-    """Redirect stdout to /dev/null: the interpreter's last flush must not fail."""
+def discard_stream(name: str) -> None:
+    """Redirect a stream to /dev/null: the interpreter's last flush must not fail."""
     null_fd = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(null_fd, sys.stdout.fileno())
+        os.dup2(null_fd, getattr(sys, name).fileno())
     except (OSError, ValueError, AttributeError):
-        sys.stdout = None
+        setattr(sys, name, None)
     finally:
         os.close(null_fd)
 

@@ -153,14 +153,16 @@ def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         problem = "is not a file" if path.exists() else "does not exist"
         raise UsageError(f"{str(path)!r} {problem}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # Others need the module that is imported, such as `time` for a file time.py.
+    name = f"{path.stem}_" if path.stem in sys.modules else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{str(path)!r} is not a Python file")
     folder = str(path.parent.resolve())
     if folder not in sys.path:
         sys.path.insert(0, folder)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -216,7 +216,12 @@ def test_failed_write_of_the_result_leaves_no_server_running(tool_server):
 
 @pytest.mark.parametrize(
     ("words", "closed", "code"),
-    [("--version", ">&-", 1), ("call true x -", "<&-", 2), ("lst", "2>&-", 2)],
+    [
+        ("--version", ">&-", 1),
+        ("call true x -", "<&-", 2),
+        ("lst", "2>&-", 2),
+        pytest.param("lst", "2>/dev/full", 2, marks=needs_full_device),
+    ],
 )
 def test_closed_standard_streams_cause_no_traceback(words, closed, code):
     done = run_program("sh", "-c", f"exec {shlex.join(MCPWIRE)} {words} {closed}")

@@ -81,6 +81,11 @@ def test_server_is_found_by_usual_name_or_as_the_only_one(module, name):
     assert load_server(f"{path}:{name}").name == "served"
 
 
+def test_file_may_have_the_name_of_an_imported_module(module):
+    assert load_server(str(module(file="time_.py").rename("time.py"))).name == "served"
+    assert sys.modules["time"] is time
+
+
 def test_server_factory_function_is_called(module):
     module(extra="\n\ndef make():\n    return Server('made', '2')\n")
     assert load_server("served_module:make").name == "made"
