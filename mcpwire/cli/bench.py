@@ -37,6 +37,7 @@ from mcpwire.cli.options import Mode
 from mcpwire.cli.output import Output, check_writable, one_line, read_file, write_file
 from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import make_second_target, make_target, split_command, timeouts
+from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -249,7 +250,7 @@ def _progress_callback(output: Output) -> Any:
 
 def _write_result(options: Options, result: Result, output: Output) -> None:
     if options.json:
-        output.raw(result.to_json() + b"\n")
+        output.document(loads(result.to_json()))
     else:
         output.lines(map(one_line, to_text(result).splitlines()))
         if len(result.targets) > 1 and result.highest is None:

@@ -34,6 +34,7 @@ from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import make_target
 from mcpwire.errors import ConnectError, HTTPError
 from mcpwire.versions import LATEST, LATEST_SESSION
+from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -233,7 +234,7 @@ def _write_reports(options: Options, report: Report, output: Output) -> None:
         _write_files(options, report)
     finally:  # neither a failed write nor a closed pipe loses the other result
         if options.json:
-            output.raw(report.to_json() + b"\n")
+            output.document(loads(report.to_json()))
         else:
             text = to_text(report, colour=output.has_styles)
             output.lines(text.splitlines())

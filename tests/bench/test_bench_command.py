@@ -182,8 +182,8 @@ def test_change_that_cannot_be_computed_is_an_error(cli, tmp_path):
 def test_result_is_printed_if_a_file_cannot_be_written(cli, tmp_path):
     (tmp_path / "out-floor.hgrm").mkdir()
     words = [*SHORT, "--json", "--hgrm", str(tmp_path / "out.hgrm")]
-    code, out, _ = cli("bench", *words, *NULL)
-    assert code == 2
+    code, out, _ = cli("bench", *words, "--call", "echo", "text=é", *NULL)
+    assert (code, out.isascii()) == (2, True)
     assert Result.from_json(out.encode()).targets
 
 

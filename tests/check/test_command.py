@@ -51,6 +51,13 @@ def fails_again(cli, line):
     return code == 6 and line in out
 
 
+def test_json_is_ascii(cli, tmp_path):
+    (tmp_path / "é.py").symlink_to(HERE / "server.py")
+    code, out, _ = cli("check", *ONE, "--json", "--", GOOD[1], str(tmp_path / "é.py"))
+    assert (code, out.isascii()) == (0, True)
+    assert "é.py" in Report.from_json(out.encode()).subject
+
+
 def test_printed_command_repeats_a_failure(cli):
     _, out, _ = cli("check", *ONE, *BAD)
     assert fails_again(cli, printed_command(out))
