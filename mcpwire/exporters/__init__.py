@@ -21,13 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.exporters import anthropic, gemini, neutral, openai
-from mcpwire.exporters.neutral import (
-    Exportable,
-    Form,
-    ModelCall,
-    Outcome,
-    to_plain_objects,
-)
+from mcpwire.exporters.neutral import Exportable, Form, ModelCall, Outcome
 from mcpwire.exporters.schemas import (
     NameRule,
     VendorNames,
@@ -130,10 +124,7 @@ class Export(list["JsonObject"]):
         An unknown name is returned unchanged, so that its lookup fails as for any
         unknown tool. A call with invalid arguments has a `problem`.
         """
-        return [
-            self._restore_call(call)
-            for call in self._api_form.calls(to_plain_objects(answer))
-        ]
+        return list(map(self._restore_call, self._api_form.calls(answer)))
 
     def results(self, outcomes: Outcomes, *, media: bool = True) -> list[JsonObject]:
         """Return the messages with the results of calls for a model.

@@ -135,12 +135,10 @@ def make_call(raw_name: object, arguments: object, raw_id: object = None) -> Mod
     return ModelCall(name, arguments, call_id, None, name)
 
 
-def to_plain_objects(answer: Any) -> Any:
-    """Return an answer as plain objects; models of a library are converted."""
-    if isinstance(answer, list):
-        return [to_plain_objects(member) for member in answer]
-    dump = getattr(answer, "model_dump", None)
-    return answer if dump is None else dump()
+def _to_plain_object(part: Any) -> Any:
+    """Return a part of an answer; a model of a vendor's library is converted."""
+    dump = getattr(part, "model_dump", None)
+    return part if dump is None else dump()
 
 
 def members_of(answer: object, *path: str) -> Iterator[Mapping[str, Any]]:
@@ -150,15 +148,17 @@ def members_of(answer: object, *path: str) -> Iterator[Mapping[str, Any]]:
     the way (alternative answers) the first member is used.
     """
     for depth, key in enumerate(path):
+        answer = _to_plain_object(answer)
         if isinstance(answer, dict) and key not in answer:
             continue  # the caller passed an inner part
         if isinstance(answer, list):
             if not depth or not answer:
                 break
-            answer = answer[0]
+            answer = _to_plain_object(answer[0])
         answer = answer.get(key) if isinstance(answer, dict) else None
     if isinstance(answer, list):
-        yield from (member for member in answer if isinstance(member, dict))
+        members = map(_to_plain_object, answer)
+        yield from (member for member in members if isinstance(member, dict))
 
 
 def parts_of(

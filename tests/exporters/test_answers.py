@@ -97,6 +97,15 @@ def test_call_by_the_vendor_name_maps_back_to_the_tool(form):
         assert offered.calls(inner) == expected
 
 
+PARTS = {
+    "neutral": "calls",
+    "anthropic": "content",
+    "openai": "tool_calls",
+    "openai-responses": "output",
+    "gemini": "parts",
+}
+
+
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 def test_model_objects_of_a_vendor_library_are_accepted(form):
     class Model:
@@ -111,6 +120,8 @@ def test_model_objects_of_a_vendor_library_are_accepted(form):
     assert offered.calls(Model(whole)) == offered.calls(whole)
     parts = [Model(part) for part in INNER[form](whole)[-1]]
     assert offered.calls(parts) == offered.calls(whole)
+    # As in a history: a plain message, with the parts as the library returned them.
+    assert offered.calls({PARTS[form]: parts}) == offered.calls(whole)
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
