@@ -16,10 +16,11 @@ from mcpwire.exporters.neutral import (
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import Inliner, NameRule
+from mcpwire.exporters.schemas import NameRule
 from mcpwire.protocol.json_schema import (
     alternatives_of,
     branches_of,
+    inline_references,
     properties_of,
     required_of,
 )
@@ -70,7 +71,7 @@ def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     An object without properties is refused ("should be non-empty for OBJECT type").
     """
     declaration: JsonObject = {"name": name, "description": description}
-    parameters = _schema(Inliner(schema).inline())
+    parameters = _schema(inline_references(schema))
     if parameters.get("properties"):
         declaration["parameters"] = parameters
     return declaration

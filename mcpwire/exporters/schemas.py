@@ -14,13 +14,14 @@ import attrs
 
 from mcpwire.protocol.json_schema import (
     MAX_DEPTH,
+    MAX_INLINED,
     alternatives_of,
     branches_of,
+    has_lost_targets,
+    inline_references,
     map_schemas,
     properties_of,
-    replace_children,
     required_of,
-    resolve_pointer,
     resolve_references,
 )
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcpwire.types import JsonObject
-
-MAX_SUBSCHEMAS: Final = 2_000
-"""The largest number of subschemas after references; others become unrestricted."""
 
 MAX_ALTERNATIVES: Final = 100
 """Above this number, alternatives of alternatives are not examined."""
@@ -42,36 +40,6 @@ _EXAMINED: Final = ("type", "enum", "const", "properties", "required", "items")
 _TUPLE_ITEMS: Final = re.compile(r"/items/(?=\d+(?:/|$))")
 
 _BOUNDS: Final = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
-
-
-class Inliner:
-    """Replaces references by their targets, for vendors without `$ref`."""
-
-    def __init__(self, root: JsonObject) -> None:
-        self._root = root
-        self._remaining = MAX_SUBSCHEMAS
-
-    def inline(self) -> JsonObject:
-        """Return the schema without references; recursive ones become objects."""
-        return self._inline(self._root, (), 0)
-
-    def _inline(
-        self, schema: JsonObject, within: tuple[str, ...], depth: int
-    ) -> JsonObject:
-        self._remaining -= 1
-        reference = schema.get("$ref")
-        if self._remaining < 0 or depth >= MAX_DEPTH or reference in within:
-            return {"type": "object"}
-        dropped = {"$ref", "$defs", "definitions"}
-        siblings = {key: value for key, value in schema.items() if key not in dropped}
-        if isinstance(reference, str):
-            target = resolve_pointer(self._root, reference)
-            if not isinstance(target, dict):
-                return siblings
-            return {**self._inline(target, (*within, reference), depth + 1), **siblings}
-        return replace_children(
-            siblings, lambda inner: self._inline(inner, within, depth + 1)
-        )
 
 
 def merge_root_alternatives(schema: JsonObject) -> JsonObject:
@@ -89,7 +57,10 @@ def merge_root_alternatives(schema: JsonObject) -> JsonObject:
     dropped = {*_COMBINATORS, "$ref", "properties", "required", "additionalProperties"}
     rest = {key: value for key, value in schema.items() if key not in dropped}
     merged = {**rest, "type": "object", "properties": properties}
-    return {**merged, "required": required} if required else merged
+    merged |= {"required": required} if required else {}
+    if has_lost_targets(merged):  # they were in an alternative
+        return merge_root_alternatives(inline_references(schema))
+    return merged
 
 
 def _upgrade_draft(schema: JsonObject) -> JsonObject:
@@ -122,7 +93,7 @@ class _Union:
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
-        self._remaining = MAX_SUBSCHEMAS
+        self._remaining = MAX_INLINED
 
     def of(self, schema: JsonObject, depth: int) -> tuple[JsonObject, list[str]]:
         self._remaining -= 1
@@ -303,6 +274,8 @@ def rename_members(
             names.of(name) for name in required_of(schema) if name in properties
         ],
     }
+    if has_lost_targets(renamed):  # they were members with these names
+        return rename_members(inline_references(schema), rule)
     return renamed, names
 
 

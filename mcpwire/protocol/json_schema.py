@@ -213,6 +213,48 @@ def resolve_references(schema: Any, root: Any) -> dict[str, Any]:
     return schema if isinstance(schema, dict) else {}
 
 
+MAX_INLINED: Final = 2_000
+"""The largest number of subschemas after inlining; others become unrestricted."""
+
+
+def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema with all references replaced; recursive ones become objects."""
+    remaining = MAX_INLINED
+
+    def inline(
+        inner: dict[str, Any], within: tuple[str, ...], depth: int
+    ) -> dict[str, Any]:
+        nonlocal remaining
+        remaining -= 1
+        reference = inner.get("$ref")
+        if remaining < 0 or depth >= MAX_DEPTH or reference in within:
+            return {"type": "object"}
+        dropped = _DEFINITIONS | {"$ref"}
+        siblings = replace_children(
+            {key: value for key, value in inner.items() if key not in dropped},
+            lambda each: inline(each, within, depth + 1),
+        )
+        target = None
+        if isinstance(reference, str):
+            target = resolve_pointer(schema, reference)
+            within = (*within, reference)
+        if not isinstance(target, dict):
+            return siblings
+        return {**inline(target, within, depth + 1), **siblings}
+
+    return inline(schema, (), 0)
+
+
+def has_lost_targets(schema: dict[str, Any]) -> bool:
+    """Return whether a reference in the schema has no target there."""
+    references = [each["$ref"] for each in walk(schema) if "$ref" in each]
+    return any(
+        resolve_pointer(schema, reference) is None
+        for reference in references
+        if isinstance(reference, str)
+    )
+
+
 # --- linking of subschemas
 
 

@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from mcpwire.exporters import EXPORT_FORMS, Export, anthropic, gemini, neutral, openai
 from mcpwire.exporters.openai import strict_schema
 from mcpwire.exporters.schemas import (
-    MAX_SUBSCHEMAS,
-    Inliner,
     NameRule,
     VendorNames,
     accepts_null,
     merge_root_alternatives,
     remove_nulls,
+)
+from mcpwire.protocol.json_schema import (
+    MAX_INLINED,
+    inline_references,
+    resolve_references,
 )
 from mcpwire.types import Tool
 
@@ -49,16 +52,18 @@ def test_references_are_replaced_by_their_targets():
             "one": {"$ref": "#/$defs/point", "description": "the first"},
             "many": {"type": "array", "items": {"$ref": "#/$defs/point"}},
             "either": {"anyOf": [{"$ref": "#/$defs/point"}, True]},
+            "more": {"$ref": "#/$defs/point", "items": {"$ref": "#/$defs/point"}},
         },
         "$defs": {"point": {"type": "object", "properties": {"x": NUMBER}}},
     }
     point = {"type": "object", "properties": {"x": NUMBER}}
-    assert Inliner(schema).inline() == {
+    assert inline_references(schema) == {
         "type": "object",
         "properties": {
             "one": {**point, "description": "the first"},
             "many": {"type": "array", "items": point},
             "either": {"anyOf": [point, True]},
+            "more": {**point, "items": point},
         },
     }
 
@@ -66,7 +71,7 @@ def test_references_are_replaced_by_their_targets():
 def test_recursive_reference_becomes_a_plain_object():
     tree = {"type": "object", "properties": {"child": {"$ref": "#/$defs/tree"}}}
     schema = {"properties": {"root": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": tree}}
-    assert Inliner(schema).inline() == {
+    assert inline_references(schema) == {
         "properties": {
             "root": {"type": "object", "properties": {"child": {"type": "object"}}}
         }
@@ -75,7 +80,7 @@ def test_recursive_reference_becomes_a_plain_object():
 
 def test_dangling_reference_allows_any_value():
     schema = {"properties": {"x": {"$ref": "#/$defs/gone", "description": "lost"}}}
-    assert Inliner(schema).inline() == {"properties": {"x": {"description": "lost"}}}
+    assert inline_references(schema) == {"properties": {"x": {"description": "lost"}}}
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
@@ -93,7 +98,7 @@ def test_exponential_references_stay_bounded(form):
     }
     schema = {"anyOf": [{"$ref": "#/$defs/d0"}], "$defs": levels}
     made = Export([Tool("bomb", schema)], form)
-    assert count(list(made)) < 10 * MAX_SUBSCHEMAS
+    assert count(list(made)) < 10 * MAX_INLINED
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
@@ -141,6 +146,31 @@ ROOTS = [
 @pytest.mark.parametrize(("schema", "plain"), ROOTS)
 def test_root_alternatives_are_merged_into_one_object(schema, plain):
     assert merge_root_alternatives(schema) == plain
+
+
+@pytest.mark.parametrize("form", ["anthropic", "openai", "gemini"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        whole(
+            {"start-$at": whole({"x": TEXT}), "end": {"$ref": "#/properties/start-$at"}}
+        ),
+        {
+            "anyOf": [
+                whole(
+                    {"a": whole({"x": TEXT}), "end": {"$ref": "#/anyOf/0/properties/a"}}
+                )
+            ]
+        },
+    ],
+    ids=["renamed", "merged"],
+)
+def test_reference_to_a_moved_schema_keeps_its_target(schema, form):
+    (tool,) = Export([Tool("t", schema)], form)
+    made = tool.get("function", tool)
+    made = made.get("input_schema") or made["parameters"]
+    end = made["properties"]["end"]
+    assert resolve_references(end, made) == whole({"x": TEXT})
 
 
 # --- nulls ------------------------------------------------------------------------

@@ -82,6 +82,14 @@ def test_renamed_argument_replaces_one_of_that_name(order):
     assert covering.server_arguments({"cwd": 5}) == {"key": 5}
 
 
+@pytest.mark.parametrize("changes", [{"hide": ["start"]}, {"rename": {"s": "start"}}])
+def test_reference_to_a_changed_argument_keeps_its_target(changes):
+    point = {"type": "object", "properties": {"x": {"type": "number"}}}
+    properties = {"start": point, "end": {"$ref": "#/properties/start"}}
+    changed = ToolTransform(**changes).caller_schema({"properties": properties})
+    assert changed["properties"]["end"] == point
+
+
 def test_two_argument_names_may_be_swapped():
     swap = ToolTransform(rename={"a": "b", "b": "a"})
     assert swap.server_arguments({"a": 1, "b": 2}) == {"b": 1, "a": 2}
