@@ -16,7 +16,7 @@ from mcpwire.exporters.neutral import (
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import NameRule
+from mcpwire.exporters.schemas import NameRule, merge_root_alternatives
 from mcpwire.protocol.json_schema import (
     alternatives_of,
     branches_of,
@@ -77,27 +77,38 @@ def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     return declaration
 
 
-def _schema(source: Any) -> JsonObject:
+def _schema(*sources: Any) -> JsonObject:
+    """Return the schema of the values that any of the schemas accepts."""
+    choices = [choice for source in sources for choice in _choices(source)]
+    # "When using any_of, it must be the only field set."
+    return choices[0] if len(choices) == 1 else {"anyOf": choices}
+
+
+def _choices(source: Any) -> list[JsonObject]:
+    """Return the schemas of one type each that accept the values of a schema."""
     if not isinstance(source, dict):
-        return {"anyOf": list(_ANY_TYPE)}
+        return list(_ANY_TYPE)
     source = _merge_all_of(source)
     branches = alternatives_of(source)
-    kinds = _kinds(source)
-    nullable = "null" in kinds and kinds != ["null"]
-    kinds = [kind for kind in kinds if kind != "null"] or kinds
-    if branches:
-        converted = _alternatives(source, branches)
-    elif len(kinds) == 1:
-        converted = _single_type(source, kinds[0])
-    else:
-        converted = {
-            "anyOf": [_single_type(source, kind) for kind in kinds] or list(_ANY_TYPE)
-        }
-    if nullable:
-        converted["nullable"] = True
+    if branches and properties_of(source):
+        source, branches = merge_root_alternatives(source), []
+    choices = []
+    for inner in branches:
+        if isinstance(inner, dict) and isinstance(source.get("type"), str):
+            inner = {"type": source["type"], **inner}  # noqa: PLW2901 - its whole form
+        choices += _choices(inner)
+    if not branches:
+        choices = [_single_type(source, kind) for kind in _kinds(source)]
+    rest = [choice for choice in choices if choice["type"] != "null"]
+    if rest and len(rest) < len(choices):
+        rest = [{**choice, "nullable": True} for choice in rest]
+    first, *others = rest or choices or _ANY_TYPE
+    # Texts are not repeated: they may be long, and the alternatives many.
+    first = {**({"title": source["title"]} if "title" in source else {}), **first}
     if description := _description(source):
-        converted["description"] = description
-    return converted
+        own = first.get("description")
+        first["description"] = f"{description} {own}" if own else description
+    return [first, *others]
 
 
 def _merge_all_of(source: JsonObject) -> JsonObject:
@@ -137,19 +148,6 @@ def _values(source: JsonObject) -> list[Any]:
     return [source["const"]] if "const" in source else []
 
 
-def _alternatives(source: JsonObject, branches: list[Any]) -> JsonObject:
-    converted = [_schema(inner) for inner in branches]
-    rest = [schema for schema in converted if schema.get("type") != "null"]
-    if not rest:
-        return {"type": "null"}
-    merged: JsonObject = {"anyOf": rest} if len(rest) > 1 else dict(rest[0])
-    if len(rest) < len(converted):
-        merged["nullable"] = True
-    if "title" in source:
-        merged["title"] = source["title"]
-    return merged
-
-
 def _single_type(source: JsonObject, kind: str) -> JsonObject:
     converted: JsonObject = {"type": kind}
     converted.update((key, source[key]) for key in _SUPPORTED_KEYWORDS if key in source)
@@ -175,9 +173,7 @@ def _single_type(source: JsonObject, kind: str) -> JsonObject:
 
 def _items(source: JsonObject) -> JsonObject:
     # Schema.items is required for an array: for a tuple, any of its members.
-    if members := branches_of(source, "prefixItems"):
-        return {"anyOf": [_schema(inner) for inner in members]}
-    return _schema(source.get("items"))
+    return _schema(*(branches_of(source, "prefixItems") or [source.get("items")]))
 
 
 def _description(source: JsonObject) -> str:

@@ -140,6 +140,7 @@ def test_gemini_schema_has_inlined_references():
 TEXT = {"type": "string"}
 NUMBER = {"type": "number"}
 ANY_TYPE = {"anyOf": [TEXT, NUMBER, {"type": "boolean"}]}
+OR_NULL = {"nullable": True}
 
 
 def whole(properties, *required):
@@ -154,7 +155,35 @@ GEMINI = [
     ({"type": ["string", "integer"]}, {"anyOf": [TEXT, {"type": "integer"}]}),
     (
         {"type": ["string", "integer", "null"]},
-        {"anyOf": [TEXT, {"type": "integer"}], "nullable": True},
+        {"anyOf": [{**TEXT, **OR_NULL}, {"type": "integer", **OR_NULL}]},
+    ),
+    (
+        # "When using any_of, it must be the only field set" (Vertex AI).
+        {
+            "anyOf": [
+                {**TEXT, "description": "e"},
+                {"anyOf": [whole({"a": TEXT}), {"type": "null"}]},
+            ],
+            "title": "T",
+            "description": "d",
+        },
+        {
+            "anyOf": [
+                {**TEXT, "title": "T", "description": "d e"},
+                {**whole({"a": TEXT}), **OR_NULL},
+            ]
+        },
+    ),
+    (
+        {
+            **whole({"a": TEXT, "b": TEXT}),
+            "anyOf": [{"required": ["a"]}, {"title": "b"}],
+        },
+        whole({"a": TEXT, "b": TEXT}),
+    ),
+    (
+        {**TEXT, "oneOf": [{"format": "date-time"}, {"pattern": "^2"}]},
+        {"anyOf": [{**TEXT, "format": "date-time"}, {**TEXT, "pattern": "^2"}]},
     ),
     ({"type": ["null"]}, {"type": "null"}),
     (
