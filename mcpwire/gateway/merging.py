@@ -7,23 +7,20 @@ are no object or have no name are left out.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
 from functools import cached_property
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
 import attrs
 
-from mcpwire.errors import InvalidMessage, InvalidParams
+from mcpwire.errors import InvalidMessage
 from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.protocol.json_schema import session_tool
 from mcpwire.tools.names import Collision, NamePolicy, Owner
 from mcpwire.tools.rules import ServerRules, first_match
 from mcpwire.tools.transforms import object_schema
 from mcpwire.versions import REVISIONS
-from mcpwire.wire.json import encode
 from mcpwire.wire.uri_template import (
     TemplateError,
     UriMatcher,
@@ -38,54 +35,6 @@ if TYPE_CHECKING:
     from mcpwire.tools.rules import Rules
     from mcpwire.tools.transforms import ToolTransform
     from mcpwire.versions import Revision
-
-T = TypeVar("T")
-
-DIGEST_BYTES: Final = 9
-OFFSET_BYTES: Final = 4
-
-
-def list_digest(texts: Iterable[bytes]) -> bytes:
-    """Return a digest of a list of texts."""
-    digest = blake2b(digest_size=DIGEST_BYTES)
-    for text in texts:
-        digest.update(b"%d:" % len(text))
-        digest.update(text)
-    return digest.digest()
-
-
-def slice_page(
-    items: Sequence[T], cursor: Any, *, size: int, digest: bytes
-) -> tuple[Sequence[T], str | None]:
-    """Return the page of a list at a cursor, and the cursor of the next page.
-
-    `digest` identifies the list.
-
-    Raises:
-        InvalidParams: The cursor is unknown, or that of another list (2025-11-25
-            server/utilities/pagination, "Error Handling": -32602).
-    """
-    start = 0 if cursor is None else _read_cursor(cursor, digest, len(items))
-    end = start + size
-    return items[start:end], None if end >= len(items) else _make_cursor(digest, end)
-
-
-def _make_cursor(digest: bytes, offset: int) -> str:
-    return urlsafe_b64encode(digest + offset.to_bytes(OFFSET_BYTES, "big")).decode()
-
-
-def _read_cursor(cursor: Any, digest: bytes, count: int) -> int:
-    try:
-        raw = urlsafe_b64decode(cursor)
-    except (TypeError, ValueError):
-        raw = b""
-    offset = int.from_bytes(raw[DIGEST_BYTES:], "big")
-    if cursor == _make_cursor(digest, offset % 2**32) and 0 < offset < count:
-        return offset
-    if len(raw) == DIGEST_BYTES + OFFSET_BYTES and raw[:DIGEST_BYTES] != digest:
-        raise InvalidParams("params.cursor is of a list that has changed since")
-    raise InvalidParams("params.cursor is not a cursor of this server")
-
 
 ALIAS_PREFIX: Final = "mcpgw://"
 """The prefix of every alias."""
@@ -217,11 +166,6 @@ class MergedList:
         selected = {name for owner, name in self.names.items() if owner[0] in servers}
         items = tuple(item for item in self.items if item[key] in selected)
         return attrs.evolve(self, items=items)
-
-    @cached_property
-    def digest(self) -> bytes:
-        """The digest of the items, which the list's cursors contain."""
-        return list_digest(map(encode, self.items))
 
     @cached_property
     def session_items(self) -> tuple[dict[str, Any], ...]:

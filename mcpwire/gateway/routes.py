@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, RPCError
 from mcpwire.gateway.catalog import call_extra
 from mcpwire.gateway.forwarding import forward
-from mcpwire.gateway.merging import has_links, replace_links, replace_uris, slice_page
+from mcpwire.gateway.merging import has_links, replace_links, replace_uris
 from mcpwire.gateway.plan import Static
 from mcpwire.gateway.subscriptions import listen, set_level, subscribe, unsubscribe
 from mcpwire.gateway.tasks import TASK_CAPABILITIES, task_handlers
 from mcpwire.server.authoring.results import adapt_block
+from mcpwire.server.components import page_of
 from mcpwire.server.request import EXCERPT, member_of
 from mcpwire.server.resources import not_found
 from mcpwire.tools.transforms import check_arguments, remove_arguments
 from mcpwire.versions import LATEST_SESSION
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable
 
     from mcpwire.gateway.tasks import RouteHandler
     from mcpwire.gateway.upstream import Upstream
@@ -92,20 +94,16 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
             if selected in {planned.name, getattr(planned.target, "url", None)}
         }
         merged = merged.only(servers, name)
-    items: Sequence[Json] = merged.items
-    if request.session is not None:
-        items = merged.session_items
-    size, cursor = upstreams.gateway.page_size, params.get("cursor")
-    next_cursor = None
-    if size is not None or cursor is not None:
-        items, next_cursor = slice_page(
-            items, cursor, size=size or max(len(items), 1), digest=merged.digest
-        )
-    result: Json = {key: list(items), **merged.hints}
+    page, following = page_of(
+        merged.items if request.session is None else merged.session_items,
+        params.get("cursor"),
+        size=upstreams.gateway.page_size,
+        name=key,
+        key=itemgetter(name),
+    )
+    result: Json = {key: page, **merged.hints, **following}
     if seconds < math.inf:
         result["ttlMs"] = min(result["ttlMs"], max(0, round(seconds * 1000)))
-    if next_cursor is not None:
-        result["nextCursor"] = next_cursor
     return _limit_scope(result, upstreams)
 
 

@@ -10,7 +10,7 @@ from gateway_servers import ERAS, TOOL, client_of, fake, named, through, tool_na
 
 import mcpwire
 from mcpwire.errors import InternalError
-from mcpwire.gateway import Gateway, Static, catalog, merging
+from mcpwire.gateway import Gateway, Static, catalog
 from mcpwire.group.member import Member
 from mcpwire.tools.names import NamePolicy
 
@@ -114,39 +114,22 @@ async def test_gateway_fetches_all_pages_and_paginates_on_its_own():
         again = await client.list_tools_page(first.next_cursor)
         assert second.tools == again.tools
         assert len(await client.list_tools()) == 7
-        with pytest.raises(mcpwire.InvalidParams, match="is not a cursor"):
+        with pytest.raises(mcpwire.InvalidParams, match=r"params\.cursor"):
             await client.list_tools_page("1")
     assert fetches(server) == 7
 
 
-async def test_digest_of_a_list_is_computed_once_for_all_pages(monkeypatch):
-    digested = []
-
-    def list_digest(texts):
-        digested.append(list(texts))
-        return original(digested[-1])
-
-    original = merging.list_digest
-    monkeypatch.setattr(merging, "list_digest", list_digest)
-    async with through({"s": named("s", *"abcdef")}, page_size=1) as client:
-        assert len(await client.list_tools()) == 6
-        assert len(digested) == 1
-        assert len(digested[0]) == 6
-
-
 @pytest.mark.system("L-O11")
-async def test_cursor_is_refused_after_the_list_has_changed():
+async def test_cursor_stays_valid_after_the_list_has_changed():
     server = named("s", *"abcd")
     async with through({"s": server}, "2025-11-25", page_size=2) as client:
-        changed = asyncio.Event()
         async with client.listen(tools=True) as events:
             page = await client.list_tools_page()
             server.tools["a"].remove()
             async for _ in events:
-                changed.set()
                 break
-        with pytest.raises(mcpwire.InvalidParams, match="has changed since"):
-            await client.list_tools_page(page.next_cursor)
+        page = await client.list_tools_page(page.next_cursor)
+        assert tool_names(page.tools) == ["s_c", "s_d"]
 
 
 async def test_server_that_repeats_a_cursor_is_left_out():

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwire.errors import InvalidParams, NameCollision
+from mcpwire.errors import NameCollision
 from mcpwire.gateway.merging import (
     alias_of,
     combine_pages,
     has_links,
-    list_digest,
     merge_capabilities,
     merge_instructions,
     merge_named,
@@ -20,7 +19,6 @@ from mcpwire.gateway.merging import (
     read_alias,
     replace_links,
     replace_uris,
-    slice_page,
 )
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.rules import Rules, ServerRules
@@ -324,74 +322,6 @@ def test_extra_capabilities_are_added_and_unsupported_ones_removed():
 )
 def test_instructions_of_servers_are_joined_under_headings(said, merged):
     assert merge_instructions(said) == merged
-
-
-DIGEST = list_digest([b"a", b"b"])
-
-
-def walk(items, size, digest=DIGEST):
-    found, cursor = [], None
-    while True:
-        page, cursor = slice_page(items, cursor, size=size, digest=digest)
-        found.append(list(page))
-        if cursor is None:
-            return found
-
-
-@given(st.lists(st.integers(), max_size=30), st.integers(1, 40))
-def test_pages_together_are_the_list_and_all_but_the_last_are_full(items, size):
-    pages = walk(items, size)
-    assert [item for page in pages for item in page] == items
-    assert all(len(page) == size for page in pages[:-1])
-    assert len(pages) == 1 or pages[-1]
-
-
-@pytest.mark.system("L-O11")
-def test_cursor_is_valid_while_the_list_is_the_same():
-    _, cursor = slice_page("abcd", None, size=2, digest=DIGEST)
-    assert slice_page("abcd", cursor, size=2, digest=list_digest([b"a", b"b"])) == (
-        "cd",
-        None,
-    )
-
-
-GOOD = slice_page("abcd", None, size=2, digest=DIGEST)[1]
-SHORT = slice_page("abcdefgh", None, size=6, digest=DIGEST)[1]
-
-
-@pytest.mark.parametrize(
-    "cursor",
-    [
-        "",
-        "x",
-        "****",
-        "é" * 20,
-        GOOD[:-4],
-        GOOD + "AAAA",
-        f"{GOOD[:-1]}*",
-        f"{GOOD} ",
-        SHORT,
-        5,
-        ["a"],
-        {},
-        False,
-    ],
-)
-def test_foreign_cursor_is_invalid_params(cursor):
-    with pytest.raises(InvalidParams, match=r"params\.cursor"):
-        slice_page("abcd", cursor, size=2, digest=DIGEST)
-
-
-@given(st.binary(max_size=40))
-def test_arbitrary_cursor_text_raises_only_invalid_params(raw):
-    for cursor in (raw.decode("latin-1"), raw.hex()):
-        with pytest.raises(InvalidParams):
-            slice_page("abcd", cursor, size=2, digest=DIGEST)
-
-
-@given(st.lists(st.binary(max_size=5), max_size=5), st.lists(st.binary(max_size=5)))
-def test_list_digests_differ_if_item_boundaries_differ(one, other):
-    assert (list_digest(one) == list_digest(other)) == (one == other)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
