@@ -362,6 +362,9 @@ async def test_session_that_ends_while_it_subscribes_leaves_the_others_subscribe
         assert (await client.response(id))["result"] == {}
         up.notify(UPDATED, **memo)
         assert (await client.wait_for(UPDATED))["params"] == memo
+        # The cancelled request may have had no effect.
+        assert up.requests("resources/subscribe") == [memo, memo]
+        assert up.requests("resources/unsubscribe") == []
 
 
 async def test_refused_subscription_that_ended_meanwhile_succeeds():
