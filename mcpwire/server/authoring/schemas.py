@@ -674,10 +674,9 @@ def _keep_order(hint: Any, values: Sequence[Any]) -> Any:
 
 def _translate_annotated(hint: Any, stand_ins: StandIns) -> Any:
     metadata = hint.__metadata__
-    for kind in map(type, metadata):
-        is_pydantics = (kind.__module__ or "").startswith("pydantic.")
-        if is_pydantics and kind.__name__.endswith("Validator"):
-            return _pydantic_stand_in(hint)
+    # Results are written without pydantic, so they are not read by it either.
+    if stand_ins.is_exact and any(map(_needs_pydantic, metadata)):
+        return _pydantic_stand_in(hint)
     attributes = attributes_of(metadata)
     result = _add_bounds(
         _translate(hint.__origin__, stand_ins),
@@ -699,6 +698,16 @@ def _translate_annotated(hint: Any, stand_ins: StandIns) -> Any:
     if extra:
         keywords["extra_json_schema"] = extra
     return Annotated[result, msgspec.Meta(**keywords)] if keywords else result
+
+
+_PYDANTIC_OPTIONS: Final = ("discriminator", "strip_whitespace", "to_lower", "to_upper")
+
+
+def _needs_pydantic(item: Any) -> bool:
+    """Return whether only pydantic can apply an annotation, such as a validator."""
+    return is_pydantic(item) or any(
+        getattr(item, name, None) for name in _PYDANTIC_OPTIONS
+    )
 
 
 def _pydantic_stand_in(hint: Any) -> Any:

@@ -3,7 +3,15 @@
 import dataclasses
 import datetime as dt
 import enum
-from typing import Annotated, NamedTuple, NewType, NotRequired, Required, TypedDict
+from typing import (
+    Annotated,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Required,
+    TypedDict,
+)
 
 import attrs
 import msgspec
@@ -81,6 +89,18 @@ class Shown(msgspec.Struct):
     size: int = 1
 
 
+class Cat(pydantic.BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(Cat):
+    kind: Literal["dog"]
+
+
+Pet = Annotated[Cat | Dog, pydantic.Field(discriminator="kind")]
+
+
 class Model(pydantic.BaseModel):
     n: int
     day: dt.date | None = None
@@ -93,6 +113,8 @@ class Validated:
 
 
 Even = Annotated[int, pydantic.AfterValidator(lambda n: n - n % 2)]
+Words = Annotated[list[str], pydantic.BeforeValidator(lambda text: text.split())]
+Lower = Annotated[str, pydantic.StringConstraints(to_lower=True, max_length=3)]
 Id = NewType("Id", int)
 Step = NewType("Step", Annotated[float, Arg(multiple_of=0.1)])
 MISSING = object()

@@ -4,27 +4,33 @@ import datetime as dt
 import pickle
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import jsonschema_rs
+import pydantic
 import pytest
 from hinted import (
     Bounded,
     BoundedNode,
     Checked,
     Color,
+    Dog,
     Even,
     Id,
+    Lower,
     Marked,
     Model,
     Named,
     Node,
     Options,
     Pair,
+    Pet,
     Point,
     Shown,
     Step,
     Struct,
     Validated,
+    Words,
     parameters,
     schema_of,
 )
@@ -72,6 +78,10 @@ IMAGE = {"type": "image", "data": "eA==", "mimeType": "image/png"}
         (dict[str, list[Model]], {"x": [{"n": 1}]}, {"x": [Model(n=1)]}),
         (Validated, {"n": 1}, Validated(1)),
         (Even, 3, 2),
+        (Words, "a b", ["a", "b"]),
+        (Lower, "ABC", "abc"),
+        (pydantic.Base64Str, "eA==", "x"),
+        (Pet, {"kind": "dog", "lives": 1}, Dog(kind="dog", lives=1)),
         (Point | Named, {"name": "n"}, Named("n")),
         (Point | Named | None, None, None),
         (Annotated[int | None, Arg(ge=18)], None, None),
@@ -174,6 +184,17 @@ def test_valid_argument_is_converted(hint, sent, made):
         (Path, 3, "a: expected a path as text, got number 3"),
         (Model, {"n": "x"}, "a.n: input should be a valid integer, got string 'x'"),
         (list[Model], [{}], "a[0].n: field required"),
+        (
+            Lower,
+            "ABCD",
+            "a: string should have at most 3 characters, got string 'ABCD'",
+        ),
+        (Pet, {"kind": "cat"}, "a.cat.lives: field required"),
+        (
+            pydantic.UUID4,
+            str(UUID(int=0)),
+            f"a: uUID version 4 expected, got string '{UUID(int=0)}'",
+        ),
         (Validated, {"n": 0}, "a.n: input should be greater than 0, got number 0"),
         (Point | Named, 5, "a: expected Point or Named, got number 5"),
         (PurePosixPath, [], "a: expected a path as text, got array"),

@@ -18,7 +18,7 @@ import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
-from hinted import Bounded, Color, Model, Node, Pair, Point, Struct
+from hinted import Bounded, Color, Model, Node, Pair, Point, Struct, Words
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -304,6 +304,7 @@ def test_structured_content_can_be_switched_off(value):
         (set[str], {"a": 1}.keys(), {"result": ["a"]}, '["a"]'),
         (str, Text("hi"), {"result": "hi"}, "hi"),
         (int, Count(3), {"result": 3}, "3"),
+        (Words, ["a b"], {"result": ["a b"]}, '["a b"]'),
         (dict[str, float], {"a": Amount(1)}, {"a": 1.0}, '{"a":1.0}'),
         (Point, Point(1), {"x": 1, "y": 0.5}, '{"x":1,"y":0.5}'),
         (Point, {"x": 1}, {"x": 1}, '{"x":1}'),
