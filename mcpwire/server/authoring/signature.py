@@ -15,7 +15,7 @@ import functools
 import inspect
 import re
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import attrs
 import msgspec
@@ -582,15 +582,21 @@ def _single_parameter(parameters: list[inspect.Parameter]) -> str | None:
 def _parameter(
     parameter: inspect.Parameter, hints: Mapping[str, Any], texts: Mapping[str, str]
 ) -> Parameter:
-    default = parameter.default
-    if (type(default).__module__ or "").startswith("pydantic."):
-        raise TypeError(
-            f"the parameter {parameter.name!r} has a Field for its default: put it "
-            "into Annotated"
-        )
-    return Parameter(
-        parameter.name,
-        hints.get(parameter.name, Any),
-        default,
-        texts.get(parameter.name),
-    )
+    hint, default = hints.get(parameter.name, Any), parameter.default
+    if _is_field(default):
+        hint, default = Annotated[hint, default], MISSING
+    for field in filter(_is_field, getattr(hint, "__metadata__", ())):
+        if field.default_factory is not None:
+            raise TypeError(
+                f"the parameter {parameter.name!r} has a Field with a default_factory: "
+                "give it a default"
+            )
+        if default is MISSING and not field.is_required():
+            default = field.default
+    return Parameter(parameter.name, hint, default, texts.get(parameter.name))
+
+
+def _is_field(item: Any) -> bool:
+    """Return whether an object is a ``Field(...)`` of pydantic."""
+    kind = type(item)
+    return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic.")

@@ -118,6 +118,26 @@ def test_docstring_describes_a_parameter():
     assert properties["a"] == {"type": "integer", "description": "The first."}
 
 
+SITE = pydantic.HttpUrl("https://site.example")
+
+
+def with_fields(
+    a: Annotated[int, pydantic.Field(default=1, ge=0)],
+    b: int = pydantic.Field(2, description="The b"),
+    c: int = pydantic.Field(le=9),
+    site: pydantic.HttpUrl = SITE,
+): ...
+
+
+def test_field_of_pydantic_describes_a_parameter_and_its_default():
+    parameters = read_signature(with_fields).parameters
+    properties = parameters.schema["properties"]
+    assert properties["a"] == {"type": "integer", "minimum": 0, "default": 1}
+    assert properties["b"] == {"type": "integer", "description": "The b", "default": 2}
+    assert parameters.schema["required"] == ["c"]
+    assert parameters.convert({"c": 3}) == {"a": 1, "b": 2, "c": 3, "site": SITE}
+
+
 # --- unusable functions
 
 
@@ -170,7 +190,7 @@ def no_text(a: Annotated[int, Arg(pattern="a")]): ...
 def no_length(a: Annotated[int | None, Arg(min_length=1)]): ...
 
 
-def old_style(a: int = pydantic.Field(default=1)): ...
+def fresh(a: int = pydantic.Field(default_factory=int)): ...
 
 
 @pytest.mark.parametrize(
@@ -192,7 +212,7 @@ def old_style(a: int = pydantic.Field(default=1)): ...
         (doubling_inside, "the parameter 'b': the pattern '(a+)+' repeats '(a+)'"),
         (no_text, "the parameter 'a': Can only set `pattern` on a str type"),
         (no_length, "the parameter 'a': Can only set `min_length` on"),
-        (old_style, "'a' has a Field for its default: put it into Annotated"),
+        (fresh, "the parameter 'a' has a Field with a default_factory: give it"),
         (7, "it cannot be called"),
     ],
 )
