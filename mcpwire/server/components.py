@@ -245,7 +245,7 @@ class Component:
 
     function: Any = None
 
-    signature: Any = attrs.field(default=None, repr=False)
+    signature: Any = None
     """The function's `Signature`, read once."""
 
     runs_in_thread: bool = False
@@ -262,15 +262,13 @@ class Component:
     is_enabled: bool = True
     """Whether it exists; see `Handle.disable`."""
 
-    caller: Any = attrs.field(default=None, repr=False)
+    caller: Any = None
     """The `FunctionCaller` of the server that it was registered with."""
 
-    completers: dict[str, Signature] = attrs.field(factory=dict, repr=False)
+    completers: dict[str, Signature] = attrs.Factory(dict)
     """The functions that complete its arguments; see `completions`."""
 
-    suggestions: Mapping[str, Callable[[str], Sequence[str]]] = attrs.field(
-        factory=dict, repr=False
-    )
+    suggestions: Mapping[str, Callable[[str], Sequence[str]]] = attrs.Factory(dict)
     """Functions that complete arguments: take the typed text, and run in a thread."""
 
     _entries: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)

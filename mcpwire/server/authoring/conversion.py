@@ -231,9 +231,9 @@ class StandIn(metaclass=_AcceptsAll):
     """A hint of msgspec to use in its place in unions."""
 
 
-def new_stand_in(name: str) -> Any:
-    """Return a new stand-in class; the caller sets its `make` and `describe`."""
-    return _AcceptsAll(name, (StandIn,), {})
+def new_stand_in(name: str, **functions: Any) -> Any:
+    """Return a new stand-in class; the caller may set its functions later."""
+    return _AcceptsAll(name, (StandIn,), functions)
 
 
 def _build(kind: Any, value: Any, *, strict: bool) -> Any:
@@ -320,10 +320,8 @@ def to_encodable(value: Any) -> Any:
         return encode_wire_type(value)
     kind = type(value)
     if is_pydantic(kind):
-        if hasattr(kind, "model_dump"):
-            dump = value.model_dump
-        else:
-            dump = partial(adapter_of(kind).dump_python, value)
+        dump = getattr(value, "model_dump", None)
+        dump = dump or partial(adapter_of(kind).dump_python, value)
         try:
             return dump(mode="json", by_alias=True)
         except ValueError:

@@ -272,15 +272,14 @@ async def _evaluate(
 ) -> Any:
     if plan.kind == "async":
         return await plan.function(**arguments)
-    if plan.kind == "async generator":
-        made = plan.function(**arguments)
-        # `asynccontextmanager` may have wrapped the function already.
-        is_manager = hasattr(made, "__aenter__")
-        manager = made if is_manager else asynccontextmanager(lambda: made)()
-        return await stack.enter_async_context(manager)
+    if plan.kind == "plain":
+        return await run_plain(lambda: plan.function(**arguments))
+    made = plan.function(**arguments)
+    # The author may have made it a context manager already.
     if plan.kind == "generator":
-        made = plan.function(**arguments)
         is_manager = hasattr(made, "__enter__")
         manager = made if is_manager else contextmanager(lambda: made)()
         return stack.enter_context(manager)
-    return await run_plain(lambda: plan.function(**arguments))
+    is_manager = hasattr(made, "__aenter__")
+    manager = made if is_manager else asynccontextmanager(lambda: made)()
+    return await stack.enter_async_context(manager)

@@ -59,16 +59,10 @@ if TYPE_CHECKING:
 
     Definitions = Mapping[str, dict[str, Any]]
 
-BOUNDS: Final = (
-    "ge",
-    "gt",
-    "le",
-    "lt",
-    "min_length",
-    "max_length",
-    "multiple_of",
-    "pattern",
-)
+_NUMBERS: Final = ("ge", "gt", "le", "lt", "multiple_of")
+_LENGTHS: Final = ("min_length", "max_length")
+
+BOUNDS: Final = (*_NUMBERS, *_LENGTHS, "pattern")
 """The constraints of a value; `msgspec.Meta` uses the same names."""
 
 PATTERN_LENGTH: Final = 1_024
@@ -350,14 +344,10 @@ def _default_keyword(default: Any) -> Mapping[str, Any]:
 
 
 def _class_schema(
-    kind: Any,
-    fields: Sequence[Field],
-    schemas: Sequence[dict[str, Any]],
-    *,
-    is_array: bool,
-    is_closed: bool,
+    kind: Any, fields: Sequence[Field], schemas: Sequence[dict[str, Any]], config: Any
 ) -> dict[str, Any]:
-    """Return the schema of a class from the schemas of its fields."""
+    """Return the schema of a class from those of its fields and a Struct's config."""
+    is_array, is_closed = config.array_like, config.forbid_unknown_fields
     json_type = "array" if is_array else "object"
     schema: dict[str, Any] = {"title": kind.__name__, "type": json_type}
     text = vars(kind).get("__doc__")
@@ -572,8 +562,6 @@ class StandIns:
 
 
 _UNIONS: Final = frozenset({Union, types.UnionType})
-_NUMBERS: Final = ("ge", "gt", "le", "lt", "multiple_of")
-_LENGTHS: Final = ("min_length", "max_length")
 
 
 def bare_hint(hint: Any) -> Any:
@@ -644,19 +632,10 @@ def _is_alias(hint: Any) -> bool:
 
 _CONTAINERS: Final = frozenset(
     {
-        list,
-        dict,
-        set,
-        frozenset,
-        tuple,
-        collections.abc.Collection,
-        collections.abc.Iterable,
-        collections.abc.Mapping,
-        collections.abc.MutableMapping,
-        collections.abc.MutableSequence,
-        collections.abc.MutableSet,
-        collections.abc.Sequence,
-        collections.abc.Set,
+        *(list, dict, set, frozenset, tuple, collections.abc.Collection),
+        *(collections.abc.Iterable, collections.abc.Sequence, collections.abc.Set),
+        *(collections.abc.Mapping, collections.abc.MutableMapping),
+        *(collections.abc.MutableSequence, collections.abc.MutableSet),
     }
 )
 
@@ -711,17 +690,11 @@ def _needs_pydantic(item: Any) -> bool:
 
 
 def _pydantic_stand_in(hint: Any) -> Any:
-    adapter = adapter_of(hint)
-    stand_in = new_stand_in("Adapted")
-
-    def make(value: Any, *, strict: bool) -> Any:
-        return validate_pydantic(adapter, value, strict=strict)
-
-    def describe(schemas: Schemas) -> dict[str, Any]:
-        return schemas.pydantic_schema(hint)
-
-    stand_in.make, stand_in.describe = make, describe
-    return stand_in
+    return new_stand_in(
+        "Adapted",
+        make=functools.partial(validate_pydantic, adapter_of(hint)),
+        describe=lambda schemas: schemas.pydantic_schema(hint),
+    )
 
 
 def _add_bounds(hint: Any, bounds: dict[str, Any]) -> Any:
@@ -752,7 +725,6 @@ def _multiple_stand_in(hint: Any, bounds: dict[str, Any], bounded: Any) -> Any:
     """Return a stand-in that divides decimal numbers: as floats 0.3 % 0.1 is not 0."""
     others = {name: bounds[name] for name in bounds if name != "multiple_of"}
     checked, divisor = _add_bounds(hint, others), bounds["multiple_of"]
-    stand_in = new_stand_in("Multiple")
 
     def make(value: Any, *, strict: bool) -> Any:
         number = msgspec.convert(value, checked, strict=strict)
@@ -760,11 +732,12 @@ def _multiple_stand_in(hint: Any, bounds: dict[str, Any], bounded: Any) -> Any:
             raise Fault([((), f"Expected `float` that's a multiple of {divisor}")])
         return number
 
-    def describe(schemas: Schemas) -> dict[str, Any]:
-        return schemas.raw([bounded])[0]
-
-    stand_in.make, stand_in.describe, stand_in.native = make, describe, bounded
-    return stand_in
+    return new_stand_in(
+        "Multiple",
+        make=make,
+        describe=lambda schemas: schemas.raw([bounded])[0],
+        native=bounded,
+    )
 
 
 def _native(hint: Any) -> Any:
@@ -830,14 +803,10 @@ def _first_match(members: tuple[Any, ...]) -> Any:
                 continue
         raise Fault([((), f"expected {names}")])
 
-    def describe(schemas: Schemas) -> dict[str, Any]:
-        return {"anyOf": schemas.raw(candidates)}
-
-    stand_in = new_stand_in("OneOf")
-    stand_in.make, stand_in.describe = make, describe
-    return (
-        stand_in if len(candidates) == len(members) else _join([stand_in, type(None)])
+    stand_in = new_stand_in(
+        "OneOf", make=make, describe=lambda schemas: {"anyOf": schemas.raw(candidates)}
     )
+    return stand_in if len(candidates) == len(members) else stand_in | None
 
 
 def _hint_name(hint: Any) -> str:
@@ -880,9 +849,8 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
     hints = [_translate(field.hint, stand_ins) for field in fields]
     is_array = issubclass(kind, tuple)
     is_closed = is_array or (stand_ins.is_exact and not issubclass(kind, WireType))
-    if issubclass(kind, msgspec.Struct):
-        config = kind.__struct_config__
-        is_array, is_closed = config.array_like, config.forbid_unknown_fields
+    if (own := getattr(kind, "__struct_config__", None)) is not None:
+        is_array, is_closed = own.array_like, own.forbid_unknown_fields
     struct_names = [f"field_{number}" for number in range(len(fields))]
     struct = msgspec.defstruct(
         kind.__name__,
@@ -918,9 +886,7 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
             # Validators of attrs add the attribute and the value to the message.
             raise Fault([((), str((*error.args, "")[0]))]) from error
 
-    def describe(schemas: Schemas) -> dict[str, Any]:
-        return _class_schema(
-            kind, fields, schemas.raw(hints), is_array=is_array, is_closed=is_closed
-        )
-
-    stand_in.make, stand_in.describe = make, describe
+    stand_in.make = make
+    stand_in.describe = lambda schemas: _class_schema(
+        kind, fields, schemas.raw(hints), struct.__struct_config__
+    )

@@ -278,10 +278,8 @@ def _hint(parameter: Parameter) -> Any:
         result = translate(parameter.hint, is_exact=True)
     except TypeError as error:
         raise _parameter_error(parameter, error) from error
-    takes_none = any(
-        member is _NONE or member is None or member is Any
-        for member in members_of(parameter.hint)
-    )
+    members = members_of(parameter.hint)
+    takes_none = any(member in (_NONE, None, Any) for member in members)
     return result if takes_none or parameter.default is not None else result | None
 
 
