@@ -386,7 +386,8 @@ class Schemas:
         self._definitions: dict[str, dict[str, Any]] = {}  # by name, unresolved
         self._names: dict[type[StandIn], str] = {}
         self._referenced: dict[str, dict[str, Any]] = {}
-        self._removed = (ORDER,) if has_titles else (ORDER, TITLES)
+        # A discriminator of OpenAPI refers to definitions that are inlined here.
+        self._removed = (ORDER, "discriminator", *(() if has_titles else (TITLES,)))
         self._for_input = for_input
 
     def of(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
@@ -825,7 +826,7 @@ def _translate_class(kind: type, stand_ins: StandIns) -> Any:
     fields = fields_of(kind)
     if issubclass(kind, tuple) and "_fields" in dir(kind):
         fields = _tuple_fields(kind)
-    elif issubclass(kind, msgspec.Struct):
+    elif issubclass(kind, msgspec.Struct) and kind.__struct_config__.tag is None:
         fields = _struct_fields(kind)
     # msgspec would treat a pydantic dataclass as one without validation; it also writes
     # it as any other dataclass.

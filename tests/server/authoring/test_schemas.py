@@ -28,6 +28,7 @@ from hinted import (
     Node,
     Options,
     Pair,
+    Pet,
     Point,
     Step,
     Struct,
@@ -204,6 +205,22 @@ MODEL = record(
             ),
         ),
         (Even, INTEGER),
+        (
+            Pet,
+            {
+                "oneOf": [
+                    {
+                        **record(kind.title(), is_open=True),
+                        "properties": {
+                            "kind": {"const": kind, "type": "string"},
+                            "lives": INTEGER,
+                        },
+                        "required": ["kind", "lives"],
+                    }
+                    for kind in ("cat", "dog")
+                ]
+            },
+        ),
         (Alias, INTEGER),
         (BoundedAlias, FROM_ONE),
         (Holder, record("Holder", "alias", alias=FROM_ONE)),
