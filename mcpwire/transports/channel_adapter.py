@@ -21,10 +21,15 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.peer import PeerStats, too_many_questions
-from mcpwire.transports.base import CallHandle, Pending, TwoWayChannel
+from mcpwire.transports.base import (
+    CallHandle,
+    Pending,
+    TwoWayChannel,
+    is_cancelled_here,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
@@ -54,10 +59,19 @@ class ChannelAdapter(TwoWayChannel):
         except Exception as error:
             raise self._wrap_error("opening failed", error, ConnectError) from error
         if inspect.isawaitable(opened):
-            self._opening = asyncio.ensure_future(opened)
+            self._opening = asyncio.ensure_future(self._open(opened))
             self._opening.add_done_callback(self._on_opened)
         else:
-            self._channel = opened
+            self._channel = self._checked(opened)
+
+    async def _open(self, opening: Awaitable[Channel]) -> Channel:
+        return self._checked(await opening)
+
+    def _checked(self, opened: Channel) -> Channel:
+        if callable(getattr(opened, "call", None)):
+            return opened
+        reason = f"open_channel must return a Channel, got {opened!r}"
+        raise ConnectError(reason, target=self.target)
 
     def _on_opened(self, opening: asyncio.Future[Channel]) -> None:
         if opening.cancelled():
@@ -217,7 +231,9 @@ class ChannelAdapter(TwoWayChannel):
             await channel.notify(method, given, headers=headers)
         except MCPError:
             raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled_here():
+                raise
             raise self._wrap_error(
                 f"{method!r} failed", error, TransportError
             ) from error
@@ -288,6 +304,7 @@ class ChannelAdapter(TwoWayChannel):
         """Cancel the calls of the channel, then close it; each bounded in time."""
         if self._opening is not None:
             self._opening.cancel()
+            await asyncio.wait([self._opening], timeout=END_TIMEOUT_S)
         if self._running:
             running = list(self._running)
             for task in running:
@@ -297,7 +314,9 @@ class ChannelAdapter(TwoWayChannel):
             try:
                 async with asyncio.timeout(END_TIMEOUT_S):
                     await self._channel.aclose()
-            except Exception:  # a user's channel
+            except (Exception, asyncio.CancelledError):  # a user's channel
+                if is_cancelled_here():
+                    raise
                 logger.exception("closing %s failed", self.target)
 
 

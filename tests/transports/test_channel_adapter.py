@@ -1,6 +1,7 @@
 """The adapter of channels that users write: each call ends, whatever they do."""
 
 import asyncio
+import contextlib
 
 import pytest
 from clocks import on_a_virtual_clock
@@ -223,6 +224,13 @@ async def test_failures_of_notifications_become_library_errors():
         own.notify = raises(error)
         with pytest.raises(kind):
             await channel.notify("x")
+    own.notify = lambda *_, **__: cancels()
+    with pytest.raises(TransportError, match="CancelledError"):
+        await channel.notify("x")
+    own.notify = lambda *_, **__: forever()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await channel.notify("x")
     await channel.aclose()
 
 
@@ -233,6 +241,39 @@ async def test_closing_a_hanging_channel_times_out(monkeypatch, caplog):
     channel = opened(own)
     await channel.aclose()
     assert "closing Own failed" in caplog.text
+
+
+async def test_a_channel_that_awaits_its_cancelled_reader_can_be_closed(caplog):
+    class Reads(Own):
+        async def aclose(self):
+            reader = asyncio.create_task(forever())
+            reader.cancel()
+            await reader
+
+    own = Reads(lambda *_: {"supportedVersions": ["2026-07-28"], "capabilities": {}})
+    client = mcpwire.Client(own)
+    for _ in range(2):
+        await client.connect()
+        await client.aclose()
+    assert caplog.text.count("closing Reads failed") == 2
+
+
+async def test_a_channel_that_opens_too_late_is_closed():
+    class Late(Own):
+        async def open_channel(self, inbound, limits):
+            opening.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await forever()
+            for _ in range(20):
+                await asyncio.sleep(0)  # one loop iteration
+            return self
+
+    own, opening = Late(), asyncio.Event()
+    connecting = asyncio.create_task(mcpwire.Client(own).connect())
+    await opening.wait()
+    connecting.cancel()
+    await asyncio.wait([connecting])
+    assert own.closed == 1
 
 
 async def test_an_abandoned_channel_is_closed_on_its_loop():
@@ -269,15 +310,22 @@ async def test_a_failed_opening_raises_connect_error_with_reason(is_late):
         error = OSError("no dial tone")
 
         def open_channel(self, inbound, limits):
-            return raises(self.error)() if is_late else self.fail()
+            return self.fail_late() if is_late else self.fail()
 
         def fail(self):
-            raise self.error
+            if self.error is not None:
+                raise self.error
+
+        async def fail_late(self):
+            self.fail()
 
     with pytest.raises(mcpwire.ConnectError, match="no dial tone"):
         await mcpwire.Client(Fails()).connect()
     Fails.error = mcpwire.ConnectError("it says so by itself")
     with pytest.raises(mcpwire.ConnectError, match=r"^it says so by itself$"):
+        await mcpwire.Client(Fails()).connect()
+    Fails.error = None
+    with pytest.raises(mcpwire.ConnectError, match="return a Channel, got None"):
         await mcpwire.Client(Fails()).connect()
     if is_late:
         Fails.error = mcpwire.InvalidParams("not even that")
