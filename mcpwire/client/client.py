@@ -48,7 +48,7 @@ from mcpwire.versions import Era
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
-    from typing import Literal, Self, Unpack
+    from typing import Literal, NoReturn, Self, Unpack
 
     from mcpwire.client.connection import ClientStats
     from mcpwire.client.inbound import Observer
@@ -315,6 +315,10 @@ class Client:
             # Modules may be cleared by now, and the process frees its resources.
             if not is_finalizing():
                 raise
+
+    def __copy__(self) -> NoReturn:
+        """Refuse copies: deletion of a copy would close the original's connection."""
+        raise TypeError(f"{type(self).__name__!r} cannot be copied")
 
     def __repr__(self) -> str:
         """Return one readable line."""

@@ -1,6 +1,7 @@
 """A client may be connected, used and closed in any task, any order, and repeatedly."""
 
 import asyncio
+import copy
 import gc
 import os
 import threading
@@ -260,6 +261,13 @@ def test_abandon_kills_a_connecting_child_without_a_loop(tmp_path):
         loop.run_until_complete(connecting)
     loop.run_until_complete(client.aclose())
     loop.close()
+
+
+async def test_an_attempted_copy_leaves_a_client_open():
+    async with mcpwire.Client(echo()) as client:
+        with pytest.raises(TypeError, match="'Client' cannot be copied"):
+            copy.copy(client)
+        await assert_works(client)
 
 
 async def test_a_repr_is_one_line_with_state_and_revision():
