@@ -23,6 +23,7 @@ import sys
 import threading
 import weakref
 from collections import deque
+from inspect import iscoroutine
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -395,7 +396,9 @@ class Runner:
                 continue  # the call is ending
             del self._active_calls[call.thread]  # the function may call the client
             try:
-                function(*args)
+                outcome = function(*args)
+                if iscoroutine(outcome):  # a function that calls an async one
+                    self.run(outcome)
             except Exception:
                 logger.exception("callback %r raised", function)
             except BaseException as error:  # noqa: BLE001 - raised when the call has ended

@@ -308,15 +308,20 @@ def test_a_progress_callback_may_close_its_client():
     client.close()
 
 
-def test_an_async_progress_callback_runs_on_the_loop():
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_an_async_progress_callback_runs_on_the_loop(is_wrapped):
     received = []
 
     async def callback(progress, total, message):
         await asyncio.sleep(0)  # one loop iteration
         received.append(progress)
 
+    def plain(*args):
+        return callback(*args)
+
+    on_progress = plain if is_wrapped else callback
     with mcpwire.sync.Client(tools()) as client:
-        client.call_tool("progress", {"count": 3}, on_progress=callback)
+        client.call_tool("progress", {"count": 3}, on_progress=on_progress)
     assert received == [0, 1, 2]
 
 
