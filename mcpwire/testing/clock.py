@@ -39,7 +39,7 @@ PATIENCE_S: Final = 10.0
 SLICE_S: Final = 0.02
 """Longest wait in real time before the loop checks again for real work."""
 
-WAITING_THREADS: Final = ("asyncio-waitpid-", "waitpid-", "mcpwire-reaper")
+WAITING_THREADS: Final = ("asyncio-waitpid-", "waitpid-", "mcpwire-wait")
 """Names of threads that wait for children: asyncio's, and ours without a pidfd."""
 
 
