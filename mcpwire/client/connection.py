@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from copy import copy
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -771,6 +772,7 @@ class _SharedTask:
             raise
         finally:
             self._waiters -= 1
+            del task  # its error refers to this frame: avoid a cycle
 
 
 class Reconnector:
@@ -874,8 +876,10 @@ class Reconnector:
     def _last_failure(self) -> MCPError:
         if self._failure is None:
             return self._connection.not_connected_error()
-        # The error is raised repeatedly, and each raise would grow its traceback.
-        return self._failure.with_traceback(None)
+        # The error is raised repeatedly: the traceback of each must not be kept.
+        failure = copy(self._failure)
+        failure.__cause__ = self._failure.__cause__
+        return failure
 
 
 def has_served(channel: OpenChannel) -> bool:

@@ -394,8 +394,8 @@ class Requests:
         2026-07-28 basic/transports/streamable-http, "Client Behavior": if the server
         rejects a call's mirrored headers, the tools are listed again, once.
         """
+        failure = _as_transport_error(error)
         try:
-            failure = _as_transport_error(error)
             if failure is None:
                 raise error
             return await self._repeat(failure, method, params, options)
@@ -405,7 +405,7 @@ class Requests:
             await self._relist_tools(refused, options)
             options = attrs.evolve(options, has_new_headers=True)
         finally:
-            del error  # it refers to this frame: avoid a cycle
+            del error, failure  # they refer to this frame: avoid a cycle
         return await self.perform(method, params, options)
 
     async def _relist_tools(self, error: HeaderMismatch, options: Options) -> None:
@@ -430,35 +430,41 @@ class Requests:
         """Repeat a request after a transport failure, as often as allowed."""
         attempt, is_renewed = 1, False
         channel: Any = None  # of the last attempt
-        while self._can_repeat(error):
-            if isinstance(error, SessionExpired):
-                can_renew = not is_renewed or self._can_renew_session(channel, attempt)
-                seconds = 0.0 if can_renew else None
-                is_renewed = True
-            else:
-                seconds = self._retry_delay(error, method, attempt, options)
-            left = self._connection.remaining(options.deadline)
-            longest = MAX_PAUSE_S if left is None else left
-            if seconds is None or seconds >= longest:
-                break
-            attempt += 1
-            if seconds:
-                await self._connection.sleep(seconds)
-                if not self._connection.is_entered:  # closed during the sleep
+        next_error: TransportError | None = None
+        try:
+            while self._can_repeat(error):
+                if isinstance(error, SessionExpired):
+                    can_renew = not is_renewed or self._can_renew_session(
+                        channel, attempt
+                    )
+                    seconds = 0.0 if can_renew else None
+                    is_renewed = True
+                else:
+                    seconds = self._retry_delay(error, method, attempt, options)
+                left = self._connection.remaining(options.deadline)
+                longest = MAX_PAUSE_S if left is None else left
+                if seconds is None or seconds >= longest:
                     break
-            try:
-                await self._connection.reconnect(method, options.deadline)
-                self._check_cursor(options.serial)
-                channel = self._connection.channel
-                return await self._start(method, _without_meta(params), options)
-            except (TransportError, RPCError) as raised:
-                next_error = _as_transport_error(raised)
-                if next_error is None:
-                    raise
-                # An error that says the request may have run must not be replaced.
-                if _may_have_run(next_error) or not _may_have_run(error):
-                    error = next_error
-        raise self._final_error(error)
+                attempt += 1
+                if seconds:
+                    await self._connection.sleep(seconds)
+                    if not self._connection.is_entered:  # closed during the sleep
+                        break
+                try:
+                    await self._connection.reconnect(method, options.deadline)
+                    self._check_cursor(options.serial)
+                    channel = self._connection.channel
+                    return await self._start(method, _without_meta(params), options)
+                except (TransportError, RPCError) as raised:
+                    next_error = _as_transport_error(raised)
+                    if next_error is None:
+                        raise
+                    # An error that says the request may have run must not be replaced.
+                    if _may_have_run(next_error) or not _may_have_run(error):
+                        error = next_error
+            raise self._final_error(error)
+        finally:
+            del error, next_error  # they refer to this frame: avoid a cycle
 
     def _can_renew_session(self, channel: Any, attempt: int) -> bool:
         """Return whether one more session may be opened for one request.

@@ -1,8 +1,11 @@
 """A lost connection is reopened for the next call, with its state restored."""
 
 import asyncio
+import gc
+import logging
 import os
 import signal
+import weakref
 
 import attrs
 import pytest
@@ -302,6 +305,33 @@ async def test_after_all_attempts_it_pauses_and_then_retries():
             except mcpwire.ConnectError:
                 await asyncio.sleep(0.01)
         assert result.text == "alive"
+
+
+class Arguments(dict):
+    """A dict that can be referenced weakly."""
+
+
+async def test_a_failed_call_does_not_keep_its_arguments(caplog):
+    caplog.set_level(logging.ERROR)  # a stored record keeps the error that it names
+
+    async def failed_call(client):
+        arguments = Arguments(a=1)
+        try:
+            return await client.call_tool("die", {"of": arguments})
+        except mcpwire.TransportError:  # `pytest.raises` would keep the frame
+            return weakref.ref(arguments)
+
+    server = Failing()
+    async with mcpwire.Client(server, recovery=AT_ONCE) as client:
+        server.failures = 100
+        gc.disable()
+        try:
+            # Lost during the call; after all attempts; without further attempts.
+            for _ in range(3):
+                kept = await failed_call(client)
+                await until(lambda kept=kept: kept() is None)
+        finally:
+            gc.enable()
 
 
 async def test_the_error_of_an_earlier_loss_is_not_raised_again():
