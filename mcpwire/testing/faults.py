@@ -23,25 +23,6 @@ if TYPE_CHECKING:
 
     from mcpwire.testing.wire import Split as SplitRule
 
-__all__ = [
-    "END",
-    "ByteOrderMark",
-    "Chain",
-    "Corrupt",
-    "Delay",
-    "Drop",
-    "Duplicate",
-    "Fault",
-    "HangUp",
-    "Item",
-    "Lose",
-    "Noise",
-    "Pause",
-    "Split",
-    "Stall",
-    "Swap",
-]
-
 MAX_DELAY_S: Final = 60.0
 """Limit of `Delay`; a `Stall` may be longer."""
 
@@ -77,7 +58,7 @@ class Stage:
         return ()
 
 
-class Lines(Stage):
+class _Lines(Stage):
     """A stage that passes complete lines, each with its number, to `change`."""
 
     def __init__(self, change: Callable[[bytes, int], Iterable[Item]]) -> None:
@@ -205,7 +186,7 @@ class _MessageFault(Fault):
             is_changed = is_selected and stage_rng.random() < self.chance
             return self._change(line) if is_changed else (line,)
 
-        return Lines(change)
+        return _Lines(change)
 
     def _change(self, line: bytes) -> Iterable[Item]:
         """Return the items that replace a message."""
@@ -289,7 +270,7 @@ class Swap(Fault):
         return _SwapStage(self.message)
 
 
-class _SwapStage(Lines):
+class _SwapStage(_Lines):
     def __init__(self, swapped: int) -> None:
         super().__init__(self._swap)
         self._swapped = swapped
@@ -417,7 +398,7 @@ class _OneTimeFault(Fault):
         if self.after_message is None:
             return _InsertAfterBytes(self.after_bytes or 0, item)
         last = self.after_message
-        return Lines(lambda line, at: (line, item) if at == last else (line,))
+        return _Lines(lambda line, at: (line, item) if at == last else (line,))
 
     def _item(self) -> Item:
         return END
