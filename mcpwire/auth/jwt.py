@@ -132,7 +132,6 @@ def import_signing_key(pem: str | None, algorithm: str) -> ECKey | RSAKey:
 
 # Proofs of possession (RFC 9449)
 
-_PROOF_ALGORITHM: Final = "ES256"
 _NONCE: Final = re.compile(r"[!#-\[\]-~]{1,1024}")  # RFC 9449 section 8.1: 1*NQCHAR
 
 
@@ -166,7 +165,7 @@ class Prover:
         public = self._key.as_dict(private=False)
         self._header = {
             "typ": "dpop+jwt",
-            "alg": _PROOF_ALGORITHM,
+            "alg": "ES256",
             # Only these members: no private ones, and no key id.
             "jwk": {name: public[name] for name in ("kty", "crv", "x", "y")},
         }

@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""The name of a variable."""
-
 MAX_NESTING: Final = 8
 """How deeply defaults may hold variables with defaults."""
 

@@ -515,9 +515,6 @@ def canonical_name(key: str) -> str:
     return _CANONICAL_NAMES.get(snake, snake)
 
 
-DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-
-
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a configuration.
 
@@ -539,7 +536,7 @@ def schema() -> dict[str, Any]:
     }
     keys = ("mcpServers", "mcp_servers", "servers")
     return {
-        "$schema": DIALECT,
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Servers of the Model Context Protocol",
         "anyOf": [
             {"type": "array", "items": {"$ref": "#/$defs/listed"}},

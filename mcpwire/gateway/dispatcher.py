@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-ROOTS_CHANGED: Final = "notifications/roots/list_changed"
-
 REQUESTER: Final = "mcpwire.gateway"
 """Key of the `Requester` in the state of a request."""
 
@@ -375,7 +373,7 @@ class GatewayDispatcher(Dispatcher):
             return
         if method == INITIALIZED:
             upstreams.hub.add(session)
-        elif method == ROOTS_CHANGED:
+        elif method == "notifications/roots/list_changed":
             notify_roots_changed(upstreams)
 
     def discard_session(self, session: Session) -> None:

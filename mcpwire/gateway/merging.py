@@ -16,7 +16,6 @@ import attrs
 
 from mcpwire.errors import InvalidMessage
 from mcpwire.protocol.http_headers import find_param_headers
-from mcpwire.protocol.json_schema import session_tool
 from mcpwire.tools.names import Collision, NamePolicy, Owner
 from mcpwire.tools.rules import ServerRules, first_match
 from mcpwire.tools.transforms import object_schema
@@ -104,8 +103,6 @@ def replace_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str,
 _RESERVED_META: Final = "io.modelcontextprotocol/"
 """Prefix of the `_meta` keys of the protocol, which hold for one hop only."""
 
-_PRIVATE: Final = "private"
-
 NO_RULES: Final = ServerRules()
 
 
@@ -166,11 +163,6 @@ class MergedList:
         selected = {name for owner, name in self.names.items() if owner[0] in servers}
         items = tuple(item for item in self.items if item[key] in selected)
         return attrs.evolve(self, items=items)
-
-    @cached_property
-    def session_items(self) -> tuple[dict[str, Any], ...]:
-        """The items as clients with a session see them."""
-        return tuple(map(session_tool, self.items))
 
     @cached_property
     def aliases(self) -> dict[str, dict[str, str]]:
@@ -244,7 +236,7 @@ def _hints(lists: Sequence[RawList]) -> dict[str, Any]:
     is_public = bool(lists) and all(raw_list.is_public for raw_list in lists)
     hints: dict[str, Any] = {
         "ttlMs": min((raw_list.ttl for raw_list in lists), default=0),
-        "cacheScope": "public" if is_public else _PRIVATE,
+        "cacheScope": "public" if is_public else "private",
     }
     meta: dict[str, Any] = {}
     for raw_list in lists:

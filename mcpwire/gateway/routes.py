@@ -18,6 +18,7 @@ from mcpwire.gateway.merging import has_links, replace_links, replace_uris
 from mcpwire.gateway.plan import Static
 from mcpwire.gateway.subscriptions import listen, set_level, subscribe, unsubscribe
 from mcpwire.gateway.tasks import TASK_CAPABILITIES, task_handlers
+from mcpwire.protocol.json_schema import session_tool
 from mcpwire.server.authoring.results import adapt_block
 from mcpwire.server.components import page_of
 from mcpwire.server.request import EXCERPT, member_of
@@ -48,9 +49,7 @@ CAPABILITIES: Final[dict[str, Any]] = {
 SERVED: Final = {**CAPABILITIES, **TASK_CAPABILITIES}
 """`CAPABILITIES` with tasks, which a client gets if a server has them."""
 
-NOT_FOUND: Final = -32002
-
-_NOT_FOUND: Final = frozenset({NOT_FOUND, -32602})
+_NOT_FOUND: Final = frozenset({ResourceNotFound.default_code, -32602})
 """The error codes of servers for an unknown resource."""
 
 
@@ -95,12 +94,14 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
         }
         merged = merged.only(servers, name)
     page, following = page_of(
-        merged.items if request.session is None else merged.session_items,
+        merged.items,
         params.get("cursor"),
         size=upstreams.gateway.page_size,
         name=key,
         key=itemgetter(name),
     )
+    if request.session is not None:
+        page = [session_tool(item) for item in page]
     result: Json = {key: page, **merged.hints, **following}
     if seconds < math.inf:
         result["ttlMs"] = min(result["ttlMs"], max(0, round(seconds * 1000)))
@@ -108,14 +109,11 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
 
 
 def _limit_scope(result: Json, upstreams: Upstreams) -> Json:
-    """Return a result that is private if the source selects servers by the client.
-
-    2026-07-28 server/utilities/caching: a public one is the same for all clients.
-    """
-    is_same_for_all = isinstance(upstreams.gateway.source, Static)
-    if result.get("cacheScope") != "public" or is_same_for_all:
-        return result
-    return {**result, "cacheScope": "private"}
+    """Return a result that is public only if all clients have the same servers."""
+    source = upstreams.gateway.source
+    if result.get("cacheScope") == "public" and not isinstance(source, Static):
+        return {**result, "cacheScope": "private"}
+    return result
 
 
 async def _call_tool(
@@ -223,7 +221,8 @@ def _convert_not_found(error: RPCError, uri: str, request: RequestContext) -> RP
     """
     data = error.data
     is_missing = type(data) is dict and type(data.get("uri")) is str
-    if request.session is None or error.code == NOT_FOUND or not is_missing:
+    is_same = error.code == ResourceNotFound.default_code
+    if request.session is None or is_same or not is_missing:
         return error
     return ResourceNotFound(error.message, data={**data, "uri": uri})
 

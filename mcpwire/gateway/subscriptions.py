@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import MCPError, RPCError
 from mcpwire.gateway.tasks import WatchedTasks
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext, Session
 
 logger = logging.getLogger("mcpwire")
-
-RESOURCES_FIELD: Final = "resourceSubscriptions"
 
 
 class ResourceSubscription:
@@ -168,7 +166,7 @@ async def _listen(
     resources: list[ResourceSubscription] = []
     tasks = WatchedTasks()
     try:
-        uris = _parse_texts(fields.get(RESOURCES_FIELD))
+        uris = _parse_texts(fields.get("resourceSubscriptions"))
         resources = [ResourceSubscription(upstreams, uri) for uri in uris]
         found = await asyncio.gather(*(each.open_at_owner() for each in resources))
         accepted = {uri for uri, is_open in zip(uris, found, strict=True) if is_open}

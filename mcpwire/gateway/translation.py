@@ -289,10 +289,6 @@ def needs_lower_level(current: str | None, requested: str) -> bool:
     return current is None or _RANKS[requested] < _RANKS[current]
 
 
-CANCELLED: Final = -32800
-"""The error code of a request that its client has cancelled."""
-
-
 def convert_error(server: str, method: str, error: MCPError) -> RPCError:
     """Convert the error of a relayed request to the error for the client."""
     if isinstance(error, RPCError):

@@ -30,6 +30,7 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.methods import LISTEN, METHODS
+from mcpwire.types._base import SUBSCRIPTION_ID
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import (
@@ -129,8 +130,6 @@ MAX_CANCELLED_IDS: Final = 1_024
 """Maximum stored ids of cancelled calls: responses to them are late, not unknown."""
 
 NOISE_EXCERPT_BYTES: Final = 200
-
-SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 
 ANSWER_KEYS: Final = frozenset({"result", "error"})
 

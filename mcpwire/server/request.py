@@ -101,10 +101,6 @@ class RequestInfo:
 IN_MEMORY: Final = RequestInfo()
 
 
-def _drop_notification(_: str, __: dict[str, Any]) -> None:
-    """Drop a notification of a session without a connection."""
-
-
 @attrs.define(eq=False)
 class Session:
     """The outcome of `initialize` for one connection (revisions up to 2025-11-25)."""
@@ -138,7 +134,7 @@ class Session:
     subscribed: frozenset[str] = attrs.field(default=frozenset(), repr=False)
     """The URIs of the resources that the client subscribed to."""
 
-    send: NotifyFn = attrs.field(default=_drop_notification, repr=False)
+    send: NotifyFn = attrs.field(default=lambda *_: None, repr=False)
     """Sends a notification that belongs to no request."""
 
     ask: AskFn | None = attrs.field(default=None, repr=False)
