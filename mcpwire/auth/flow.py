@@ -276,11 +276,8 @@ def _unknown_client(identity: Identity, error: TokenError) -> Identity | None:
     """Return a forgotten client, or ``None`` if only a login helps; else raise."""
     if _is_unknown_client(identity, error):
         return identity
-    if error.error is None:
-        is_lasting = error.status not in _REFUSING_STATUSES
-    else:
-        is_lasting = error.error in _LASTING_ERRORS
-    if is_lasting:
+    is_refusal = error.error is not None or error.status in _REFUSING_STATUSES
+    if error.error in _LASTING_ERRORS or not is_refusal:
         raise error
     return None
 

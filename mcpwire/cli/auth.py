@@ -65,7 +65,11 @@ def make_auth(
         for flag in flags:
             if flag != "--auth-env":
                 raise UsageError(f"--auth-env and {flag} exclude each other")
-        return _read_token(options.auth_env)
+        token = _read_variable("--auth-env", options.auth_env)
+        if not (token.isascii() and token.isprintable()) or " " in token:
+            name = _safe_name(options.auth_env)
+            raise UsageError(f"--auth-env: {name} does not contain a token")
+        return token
     if configured is not None and not flags:
         return _interactive_grant(configured, options, output)
     if flags or options.verb.startswith("auth ") or _has_login(options):
@@ -155,13 +159,6 @@ def _oauth(options: Options, output: Output) -> Any:
             profile=options.profile or "default",
             **_interactive_options(options, output),
         )
-
-
-def _read_token(name: str) -> str:
-    value = _read_variable("--auth-env", name)
-    if not (value.isascii() and value.isprintable()) or " " in value:
-        raise UsageError(f"--auth-env: {_safe_name(name)} does not contain a token")
-    return value
 
 
 def _read_variable(option: str, name: str) -> str:

@@ -69,6 +69,8 @@ def _url_command(
 async def log_in(options: Options, output: Output, target: Http) -> int:
     """Log in to a server."""
     before = login_status(target)
+    assert isinstance(target.grant, OAuth)
+    stored_grant = attrs.evolve(target.grant, storage=None)  # as the next command's
     current: LoginStatus | None
     if options.callback_url is not None:
         current = await finish_login(target, _read_callback_url(options.callback_url))
@@ -78,7 +80,7 @@ async def log_in(options: Options, output: Output, target: Http) -> int:
         current = await login(target)
     if current is None:
         output.note(f"{target} requires no login")
-    elif _stored_login(target) is None:
+    elif login_status(attrs.evolve(target, auth=stored_grant)) is None:
         raise StorageError(
             "the login succeeded, but cannot be stored; -v shows why, and "
             "XDG_STATE_HOME selects another folder"
@@ -86,13 +88,6 @@ async def log_in(options: Options, output: Output, target: Http) -> int:
     elif current == before:
         output.note("already logged in; `mcpwire auth logout URL` logs out")
     return _print_status(output, current)
-
-
-def _stored_login(target: Http) -> LoginStatus | None:
-    """Return the login as the next command will read it from the storage."""
-    grant = target.grant
-    assert isinstance(grant, OAuth)
-    return login_status(attrs.evolve(target, auth=attrs.evolve(grant, storage=None)))
 
 
 async def _paste_login(output: Output, target: Http) -> LoginStatus | None:

@@ -62,7 +62,6 @@ class CallHandle:
     """
 
     __slots__ = ("request_id",)
-
     is_background = False
 
     def __init__(self) -> None:
@@ -70,13 +69,9 @@ class CallHandle:
 
 
 class BackgroundHandle(CallHandle):
-    """The handle of a call that no caller waits for.
-
-    Over HTTP it starts no login of a user, and is sent again if it fails.
-    """
+    """For a call without a waiting caller: HTTP repeats it, and starts no login."""
 
     __slots__ = ()
-
     is_background = True
 
 

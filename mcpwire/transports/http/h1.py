@@ -122,7 +122,9 @@ class ResponseReader:
             self.has_started = True
             if data[0] != 0x48:  # "H": llhttp also accepts RTSP/, ICE/ and empty lines
                 self.may_reuse = False
-                raise _not_http_error(data)
+                shown = bytes(data[:_SHOWN_BYTES])
+                text = f"expected an HTTP/1.1 status line, got {shown!r}"
+                raise RemoteProtocolError(text, hint=_HINTS.get(data[0]))
         self._overhead += len(data)
         if self._overhead > self._head_max and not self._is_head_done:
             self._feed_over_limit(data)
@@ -256,13 +258,6 @@ class ResponseReader:
         """Mark the response as complete, unless the message is an interim one."""
         if self._is_head_done:
             self.is_complete = True
-
-
-def _not_http_error(data: bytes | memoryview) -> RemoteProtocolError:
-    return RemoteProtocolError(
-        f"expected an HTTP/1.1 status line, got {bytes(data[:_SHOWN_BYTES])!r}",
-        hint=_HINTS.get(data[0]),
-    )
 
 
 def _check_interim(status: int, fields: dict[bytes, bytes]) -> None:

@@ -70,19 +70,15 @@ def _trust_file(context: ssl.SSLContext, path: str, option: str) -> None:
 
 def _trust_environment(context: ssl.SSLContext) -> bool:
     """Trust the paths in OpenSSL's two variables; return whether one is set."""
-    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    file, folders = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     if file:
         _trust_file(context, file, "SSL_CERT_FILE")
-    if folder:
-        _trust_folders(context, folder)
-    return bool(file or folder)
-
-
-def _trust_folders(context: ssl.SSLContext, folders: str) -> None:
-    # OpenSSL accepts several, reads them at the handshake, and ignores missing ones.
-    if not any(Path(folder).is_dir() for folder in folders.split(os.pathsep)):
-        raise ValueError(f"cannot read SSL_CERT_DIR {folders!r}: no such folder")
-    context.load_verify_locations(capath=folders)
+    if folders:
+        # OpenSSL reads several, at the handshake, and ignores missing ones.
+        if not any(Path(folder).is_dir() for folder in folders.split(os.pathsep)):
+            raise ValueError(f"cannot read SSL_CERT_DIR {folders!r}: no such folder")
+        context.load_verify_locations(capath=folders)
+    return bool(file or folders)
 
 
 def _trust_system(context: ssl.SSLContext) -> None:
@@ -107,7 +103,11 @@ def _load_client_cert(context: ssl.SSLContext, cert: ClientCert) -> None:
     parts = (cert,) if isinstance(cert, str) else cert
     paths = [str(part) for part in parts[:2]]
     for path in paths:
-        _check_readable(path)
+        try:
+            Path(path).open("rb").close()
+        except (OSError, ValueError) as error:
+            text = f"cannot read client_cert {path!r}: {_reason(error)}"
+            raise ValueError(text) from error
     password = parts[2] if len(parts) == 3 else _no_password
     try:
         context.load_cert_chain(paths[0], (*paths, None)[1], password)
@@ -124,15 +124,6 @@ class _NoPassword(Exception):
 def _no_password() -> str:
     # Without this function, OpenSSL prompts at the terminal.
     raise _NoPassword("its key needs a password")
-
-
-def _check_readable(path: str) -> None:
-    try:
-        Path(path).open("rb").close()
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"cannot read client_cert {path!r}: {_reason(error)}"
-        ) from error
 
 
 def _reason(error: Exception) -> str:

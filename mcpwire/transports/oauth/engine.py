@@ -47,9 +47,6 @@ class AuthEngine:
         # Exchanges that wait for a token: its task, and a future for an abort's error.
         self._waiting: dict[Any, tuple[asyncio.Future[Any], asyncio.Future[Any]]] = {}
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} over {self._engine!r}>"
-
     @property
     def bytes_sent(self) -> int:
         """Number of bytes passed to the operating system."""
@@ -73,7 +70,6 @@ class AuthEngine:
         is_last = request.start.startswith(b"DELETE ")
         credential = session.current
         if not session.is_ready:
-            _check_aborted(reply)
             unattended = _is_unattended(request)
             work = partial(self._authorizer.initial_token, is_unattended=unattended)
             credential = await self._wait_for_token(request, reply, deadline, work)
@@ -94,7 +90,6 @@ class AuthEngine:
                 return
             if _is_unattended(request):
                 token_request = token_request._replace(is_unattended=True)
-            _check_aborted(reply)
             obtain = partial(self._authorizer.obtain, token_request)
             credential = await self._wait_for_token(request, reply, deadline, obtain)
             attempt = filtered.attempt
@@ -109,6 +104,9 @@ class AuthEngine:
         work: Callable[[], Coroutine[Any, Any, Credential | None]],
     ) -> Any:
         """Wait for a token; the deadline is paused while a user logs in."""
+        error: MCPError | None = getattr(reply, "aborted", None)
+        if error is not None:  # between two steps of the exchange
+            raise error
         loop = asyncio.get_running_loop()
         if request.is_background:
             work = partial(self._authorizer.wait_for_login, work)
@@ -239,13 +237,6 @@ def _is_unattended(request: Request) -> bool:
         or request.start.startswith(b"DELETE ")
         or (body is not None and body.startswith(_CANCELLED))
     )
-
-
-def _check_aborted(reply: Any) -> None:
-    """Raise the error of an abort that was made between two steps of an exchange."""
-    error: MCPError | None = getattr(reply, "aborted", None)
-    if error is not None:
-        raise error
 
 
 def _ignore(*_: object) -> None:

@@ -70,7 +70,7 @@ FIRST_CONNECT_TIMEOUT_S: Final = 2.0
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 _URL_OPTIONS: Final = ("issuer", "idp_issuer", "idp_token_endpoint")
-"""Options of grants that contain a URL given by the user."""
+"""Options of grants with the user's URLs, which may be in a private network."""
 
 
 class Fetcher:
@@ -88,7 +88,9 @@ class Fetcher:
     def __init__(self, target: Http, limits: Limits) -> None:
         self._target = target
         self._limits = limits
-        self._anchors = {url.host: url for url in (*_user_urls(target), target.parsed)}
+        texts = [getattr(target.grant, option, None) for option in _URL_OPTIONS]
+        urls = [parse_url(text) for text in texts if text is not None and "://" in text]
+        self._anchors = {url.host: url for url in (*urls, target.parsed)}
         self._networks: dict[str, AddressClass] = {}
         self._working_addresses: dict[str, str] = {}  # by host, those that answered
 
@@ -310,12 +312,6 @@ def _redirect_url(step: Fetch, url: Url, answer: Answer) -> Url | None:
         if same_origin(url, redirect_url) and redirect_url.fragment is None
         else None
     )
-
-
-def _user_urls(target: Http) -> list[Url]:
-    """Return the URLs in the user's options, which may be in a private network."""
-    texts = [getattr(target.grant, option, None) for option in _URL_OPTIONS]
-    return [parse_url(text) for text in texts if text is not None and "://" in text]
 
 
 def _unusable_error(step: Fetch, reason: str, status: int | None) -> AuthError:
