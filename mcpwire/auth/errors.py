@@ -102,30 +102,8 @@ class DiscoveryError(AuthError):
         self.tried = tuple(tried)
 
 
-class RegistrationError(AuthError):
-    """The authorization server does not register this client, or it belongs to another.
-
-    Attributes:
-        error: The code of RFC 7591 section 3.2.2, if the server sent one.
-        status: The HTTP status, if the server answered.
-    """
-
-    def __init__(
-        self, message: str, *, error: str | None = None, status: int | None = None
-    ) -> None:
-        super().__init__(message)
-        self.error = error
-        self.status = status
-
-
-class TokenError(AuthError):
-    """The token endpoint refused, or its response contains no usable token.
-
-    Attributes:
-        error: The code of RFC 6749 section 5.2, such as ``invalid_grant``.
-        description: The text of the server, in printable characters.
-        status: The HTTP status.
-    """
+class _RefusedError(AuthError):
+    """The errors of an endpoint that answers with an error code."""
 
     def __init__(
         self,
@@ -139,6 +117,26 @@ class TokenError(AuthError):
         self.error = error
         self.description = description
         self.status = status
+
+
+class RegistrationError(_RefusedError):
+    """The authorization server does not register this client, or it belongs to another.
+
+    Attributes:
+        error: The code of RFC 7591 section 3.2.2, if the server sent one.
+        description: The text of the server, in printable characters.
+        status: The HTTP status, if the server answered.
+    """
+
+
+class TokenError(_RefusedError):
+    """The token endpoint refused, or its response contains no usable token.
+
+    Attributes:
+        error: The code of RFC 6749 section 5.2, such as ``invalid_grant``.
+        description: The text of the server, in printable characters.
+        status: The HTTP status.
+    """
 
 
 class UrlRefused(AuthError):

@@ -260,7 +260,10 @@ def read_registration(
             redirect_uri=request["redirect_uris"][0],
             scopes=tuple(request.get("scope", "").split()),
         )
-    raise RegistrationError(reason, error=error, status=answer.status)
+    description = steps.read_description((document or {}).get("error_description"))
+    raise RegistrationError(
+        reason, error=error, description=description, status=answer.status
+    )
 
 
 def _text(value: object) -> str | None:

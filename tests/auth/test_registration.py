@@ -447,6 +447,8 @@ def test_a_failed_registration_has_code_status_and_reason(answered, code, text):
     with pytest.raises(RegistrationError) as refused:
         outcome(OAuth(), metadata(), answered=answered)
     assert (refused.value.error, refused.value.status) == (code, answered.status)
+    is_described = b"because of reasons" in answered.body
+    assert refused.value.description == ("because of reasons" if is_described else None)
     assert text in str(refused.value)
     assert str(refused.value).isprintable()
 
