@@ -27,11 +27,7 @@ EXAMPLES = {
     ConsentDenied: {"error": "access_denied", "description": "they said no"},
     ResponseRefused: {"parameter": "state"},
     DiscoveryError: {"tried": (("https://as.example", "HTTP 404"),)},
-    RegistrationError: {
-        "error": "invalid_client_metadata",
-        "description": "no",
-        "status": 400,
-    },
+    RegistrationError: {"error": "invalid_target", "description": "no", "status": 400},
     TokenError: {"error": "invalid_grant", "description": "over", "status": 400},
     UrlRefused: {"url": "https://as.example", "rule": "it must be https"},
     AuthTemporarilyUnavailable: {"retry_after": 7.0, "status": 503},
