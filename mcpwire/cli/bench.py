@@ -34,7 +34,14 @@ from mcpwire.cli.arguments import bind_tool, parse_words
 from mcpwire.cli.commands import find_item
 from mcpwire.cli.failures import Exit, UsageError, usage_errors
 from mcpwire.cli.options import Mode
-from mcpwire.cli.output import Output, check_writable, one_line, read_file, write_file
+from mcpwire.cli.output import (
+    Output,
+    check_writable,
+    one_line,
+    read_file,
+    write_file,
+    writing_to,
+)
 from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import make_second_target, make_target, split_command, timeouts
 from mcpwire.wire.json import loads
@@ -265,7 +272,8 @@ def _write_result(options: Options, result: Result, output: Output) -> None:
             named_path = path.with_stem(f"{path.stem}-{name.replace('/', '-')}")
             write_file(str(path if name == "target" else named_path), text)
     if options.bench_html is not None:
-        write_page(Path(options.bench_html), [result])
+        with writing_to(options.bench_html):
+            write_page(Path(options.bench_html), [result])
 
 
 def _subject_failures(
@@ -411,7 +419,8 @@ def page(options: Options) -> int:
     """Write an HTML page of results."""
     file, *paths = options.words
     check_writable(file)
-    write_page(Path(file), [_read_result(path) for path in paths])
+    with writing_to(file):
+        write_page(Path(file), [_read_result(path) for path in paths])
     return Exit.OK
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +28,7 @@ from mcpwire.check.results import Report, worse
 from mcpwire.check.runner import PROFILE, make_report, run, select
 from mcpwire.check.runner import Options as RunOptions
 from mcpwire.cli.failures import Exit, UsageError, unknown_name, usage_errors
-from mcpwire.cli.output import Output, check_writable, read_file, write_file
+from mcpwire.cli.output import Output, check_writable, read_file, write_file, writing_to
 from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import make_target
 from mcpwire.errors import ConnectError, HTTPError
@@ -37,7 +36,7 @@ from mcpwire.versions import LATEST, LATEST_SESSION
 from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from mcpwire.check.case import Case
     from mcpwire.check.results import Result
@@ -61,7 +60,7 @@ def check(options: Options) -> int:
         run_options = _run_options(options)
         select(run_options)
     for folder in filter(None, (options.html, options.tapes)):
-        with _writing_to(folder):
+        with writing_to(folder):
             Path(folder).mkdir(parents=True, exist_ok=True)
     run_all = _run_suite if options.official else _run_cases
 
@@ -154,21 +153,17 @@ async def _run_cases(
         if not options.is_at_url or (match := _STATUS.search(str(error))) is None:
             raise
         refusal = HTTPError(str(error), status=int(match[1]), target=str(target))
-        refusal.add_note(_ADVICE.get(match[1], _ADVICE["404"]))
+        advice = "check that this is the URL of an MCP endpoint, including its path"
+        if refusal.status in {401, 403}:
+            advice = "the server requires an access token: give one with --auth or "
+            advice += "--header-env"
+        elif 300 < refusal.status < 400:
+            advice = "the server redirects to another URL: use that one"
+        refusal.add_note(advice)
         raise refusal from error
 
 
 _STATUS: Final = re.compile(r": HTTP (\d+)")
-_LOGIN: Final = (
-    "the server requires an access token: give one with --auth or --header-env"
-)
-_REDIRECTS: Final = "the server redirects to another URL: use that one"
-_ADVICE: Final = {
-    **dict.fromkeys(("401", "403"), _LOGIN),
-    **dict.fromkeys(("301", "302", "303", "307", "308"), _REDIRECTS),
-    "404": "check that this is the URL of an MCP endpoint, including its path",
-}
-"""HTTP status of the response to the first message -> hint."""
 
 
 async def _run_suite(
@@ -219,16 +214,6 @@ _FORMATS: Final[dict[str, Callable[[Report], bytes]]] = {
 """Option that names a file -> function that makes the file's contents."""
 
 
-@contextmanager
-def _writing_to(folder: str) -> Iterator[None]:
-    """Convert an `OSError` of the block to a usage error that names the folder."""
-    try:
-        yield
-    except OSError as error:
-        reason = str(error.strerror).lower()
-        raise UsageError(f"cannot write to {folder!r}: {reason}") from error
-
-
 def _write_reports(options: Options, report: Report, output: Output) -> None:
     try:
         _write_files(options, report)
@@ -245,10 +230,10 @@ def _write_files(options: Options, report: Report) -> None:
         if (path := getattr(options, name)) is not None:
             write_file(path, form(report))
     if options.html is not None:
-        with _writing_to(options.html):
+        with writing_to(options.html):
             write_pages(Path(options.html), [report])
     if options.tapes is not None:
-        with _writing_to(options.tapes):
+        with writing_to(options.tapes):
             write_transcripts(Path(options.tapes), report)
 
 
@@ -321,7 +306,7 @@ def page(options: Options) -> int:
     """Write a static site of reports."""
     folder, *paths = options.words
     reports = [_read_report(path) for path in paths]
-    with _writing_to(folder):
+    with writing_to(folder):
         write_pages(Path(folder), reports)
     return Exit.OK
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import attrs
 
@@ -334,8 +334,6 @@ SECTIONS: Final[tuple[tuple[str, str, str, str, Any], ...]] = (
 )
 """Capability, key in the document, method of the client, title, entry of an item."""
 
-NO_FEATURES: Final = "The server declares no tools, resources or prompts."
-
 
 @attrs.define
 class _Features:
@@ -348,8 +346,8 @@ class _Features:
 
     def lines(self) -> Iterator[str]:
         """Yield the blocks with an empty line between them."""
-        blocks = self.blocks or ([] if self.error else [[NO_FEATURES]])
-        return _join_blocks(blocks)
+        empty = ["The server declares no tools, resources or prompts."]
+        return _join_blocks(self.blocks or ([] if self.error else [empty]))
 
 
 def _join_blocks(blocks: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -376,15 +374,12 @@ async def _list_features(client: Client, style: render.Style) -> _Features:
     return features
 
 
-INDENT: Final = "  "
-
-
 async def _list_all(options: Options, output: Output, signals: Signals) -> int:
     """List the features of all configured servers; failed servers come last."""
     configuration = read_configuration(options)
     for warning in configuration.warnings:
         output.event("warning", warning, f"mcpwire: {warning}")
-    style = render.Style.of(output, len(INDENT))
+    style = render.Style.of(output, len(render.NAME_INDENT))
     group = _make_group(options, configuration.members())
     features: dict[str, _Features] = {}
     failed: dict[str, Exception] = {}
@@ -432,9 +427,6 @@ def _make_group(options: Options, members: Mapping[str, Member]) -> Group:
     from mcpwire.group import Group
     from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 
-    def decline(_: object) -> Literal["decline"]:
-        return "decline"
-
     def refuse(_: object) -> NoReturn:
         raise RPCError("this client only lists components", code=USER_REJECTED)
 
@@ -443,7 +435,9 @@ def _make_group(options: Options, members: Mapping[str, Member]) -> Group:
     if options.roots:
         client_features["roots"] = [Path(root) for root in options.roots]
     if options.may_ask:
-        client_features["elicitation"] = Elicitation(form=decline, url=decline)
+        client_features["elicitation"] = Elicitation(
+            form=lambda _: "decline", url=lambda _: "decline"
+        )
         client_features["sampling"] = refuse
     with usage_errors():
         return Group(
@@ -468,11 +462,13 @@ def _all_lines(
         if entry is None or (name in failed and not entry.blocks):
             continue
         heading = f"{output.bold(one_line(name))}  {output.dim(one_line(target))}"
-        lines = (f"{INDENT}{line}" if line else "" for line in entry.lines())
+        lines = (
+            f"{render.NAME_INDENT}{line}" if line else "" for line in entry.lines()
+        )
         blocks.append(chain([heading], lines))
     if failed:
         errors = [
-            f"{INDENT}{one_line(name)}: {one_line(sentence(error))}"
+            f"{render.NAME_INDENT}{one_line(name)}: {one_line(sentence(error))}"
             for name, error in failed.items()
         ]
         blocks.append([output.bold(f"Failed ({len(failed)})"), *errors])

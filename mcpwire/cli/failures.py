@@ -128,7 +128,9 @@ def exit_code(error: BaseException) -> int:
     code = next(
         (code for kind, code in table if isinstance(error, kind)), Exit.INTERNAL
     )
-    causes = tuple(_with_causes(error))
+    causes = [error]
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
     if any(map(_needs_credentials, causes)):
         return Exit.AUTHORIZATION
     if code is Exit.CONNECT and any(
@@ -136,12 +138,6 @@ def exit_code(error: BaseException) -> int:
     ):
         return Exit.PROTOCOL  # the violation caused the end of the connection
     return code
-
-
-def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
 
 
 def _needs_credentials(error: BaseException) -> bool:

@@ -379,7 +379,6 @@ HELP: Final = (
 )
 
 DISMISSALS: Final[dict[str, ElicitAction]] = {**ACTIONS, "d": "decline", "c": "cancel"}
-SEND_WORDS: Final = frozenset({"s", "send"})
 MAX_VALUE: Final = 400
 
 
@@ -479,7 +478,7 @@ class Form:
             )
             if text in DISMISSALS:
                 raise Dismissed(DISMISSALS[text])
-            if text in SEND_WORDS:
+            if text in {"s", "send"}:
                 content = self._content()
                 try:
                     fill_form(self._schema, content, self._requester.revision)

@@ -443,11 +443,7 @@ commands:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; raise no exception.
-
-    Args:
-        argv: The words after the program's name; default: ``sys.argv[1:]``.
-    """
+    """Run one command and return its exit code; raise no exception."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         code = _run(words)
@@ -515,10 +511,7 @@ def _unknown_command(name: str) -> UsageError:
 
 
 def _report(argv: list[str], error: BaseException) -> int:
-    """Report an error in the format of the words' options, even if they are invalid.
-
-    Ctrl-C is ignored during the report.
-    """
+    """Report an error in the format that the words ask for; ignore Ctrl-C meanwhile."""
     import signal
     import threading
 

@@ -242,20 +242,10 @@ def _parse_token(text: str) -> tuple[str, str]:
     return kind, variable
 
 
-def _parse_names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
+def _parse_words(text: str) -> tuple[str, ...]:
+    from mcpwire.cli.targets import split_command
 
-
-def _parse_words(text: str) -> list[str]:
-    import shlex
-
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        _refuse(f"cannot split {text!r}: {error}")
-    if not words:
-        _refuse("the command is empty")
-    return words
+    return split_command(text, "program")
 
 
 def _parse_level(text: str) -> str:
@@ -307,8 +297,6 @@ class Verbose(Group):
 
 
 class ServerRequests(Group):
-    """The option to declare no capabilities that allow server requests."""
-
     may_ask: bool = option(
         "--no-ask", "declare no elicitation or sampling, and start no login"
     )
@@ -330,7 +318,7 @@ class ServerMessages(Group, title="during the request"):
     sample: str | None = option(
         "--sample TEXT", "answer sampling requests with this text", excludes="sampling"
     )
-    sample_with: list[str] | None = option(
+    sample_with: tuple[str, ...] | None = option(
         "--sample-with COMMAND",
         "answer sampling requests with a command: request as JSON in, text out",
         excludes="sampling",
@@ -615,8 +603,6 @@ class LoadSize(Group, title="the load"):
 
 
 class Rounds(Group, title="the load"):
-    """The rounds of commands that restart the server in each."""
-
     rounds: int | None = option(
         "--rounds N", "rounds; each starts the servers anew (default 5)"
     )
@@ -707,7 +693,7 @@ class ComparedFigures(Group):
     figures: list[str] | None = option(
         "--on FIGURE[,FIGURE ...]",
         "compare only these, such as p50,cpu; fewer have narrower intervals",
-        type=_parse_names,
+        type=lambda text: [name.strip() for name in text.split(",")],
     )
 
 

@@ -350,13 +350,19 @@ def check_writable(path: str) -> None:
         raise UsageError(f"cannot write {path!r}: permission denied")
 
 
-def write_file(path: str, data: bytes) -> None:
-    """Write bytes to a file."""
+@contextlib.contextmanager
+def writing_to(path: str) -> Iterator[None]:
+    """Convert an `OSError` of the block to a usage error that names the path."""
     try:
-        with open(path, "wb") as file:  # noqa: PTH123 - no Path needed
-            file.write(data)
+        yield
     except OSError as error:
         raise UsageError(f"cannot write {path!r}: {_reason(error)}") from error
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Write bytes to a file."""
+    with writing_to(path), open(path, "wb") as file:  # noqa: PTH123 - no Path needed
+        file.write(data)
 
 
 # --- escaping of a server's text

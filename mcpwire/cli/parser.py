@@ -31,8 +31,6 @@ exit codes:
   6 protocol violation   7 timeout   8 JSON-RPC error   130 interrupted
 """
 
-ACTIONS: Final[dict[str, Any]] = {"yes_or_no": argparse.BooleanOptionalAction}
-
 WRONG_TARGET: Final = {
     "process": "applies to servers that are started, not to a server at a URL",
     "url": "applies to servers at a URL, not to a server that is started",
@@ -108,6 +106,7 @@ def _parser(name: str, command: Command) -> _Parser:
         add_help=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.register("action", "yes_or_no", argparse.BooleanOptionalAction)
     parser.has_target = bool(command.target)
     parser.has_arguments = "KEY=VALUE" in command.words
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
@@ -130,7 +129,7 @@ def _parser(name: str, command: Command) -> _Parser:
                     *entry.flags,
                     dest=entry.name,
                     default=argparse.SUPPRESS,
-                    action=ACTIONS.get(entry.action, entry.action),
+                    action=entry.action,
                     **entry.settings,
                 )
     return parser

@@ -352,12 +352,12 @@ def _with_login(member: Member, *, may_ask: bool) -> Member:
     if not isinstance(grant, OAuth):
         return member
     may_ask = may_ask and grant.interactive
-    auth = attrs.evolve(grant, interactive=may_ask, on_url=_print_login_url)
+
+    def show(url: str) -> None:
+        sys.stderr.write(f"mcpwire: log in at {url}\n")
+
+    auth = attrs.evolve(grant, interactive=may_ask, on_url=show)
     return attrs.evolve(member, target=attrs.evolve(target, auth=auth))
-
-
-def _print_login_url(url: str) -> None:
-    sys.stderr.write(f"mcpwire: log in at {url}\n")
 
 
 def _parse_named(word: str) -> tuple[str, str]:

@@ -550,23 +550,16 @@ def schema() -> dict[str, Any]:
     }
 
 
-_VARIABLE: Final = {
-    "anyOf": [
-        _STRING,
-        {"type": "object", "properties": {"name": _STRING}, "required": ["name"]},
-    ]
-}
-
-
 def _entry_schema() -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for name, field in FIELDS.items():
         field_schema = {**field.kind.schema, "description": field.meaning}
         for spelled in _key_spellings(name, field.aliases):
             properties[spelled] = {"anyOf": [field_schema, {"type": "null"}]}
-    # Codex: the approval of tools, and tables with the name of a variable
+    # Codex: the approval of tools, and tables with the names of variables
     properties["tools"]["anyOf"].append({"type": "object"})
-    properties["env_vars"]["anyOf"].append({"type": "array", "items": _VARIABLE})
+    names = {"type": "array", "items": {"type": ["string", "object"]}}
+    properties["env_vars"]["anyOf"].append(names)
     return {"type": "object", "properties": properties}
 
 

@@ -72,16 +72,8 @@ def test_fail_if_condition_sets_the_exit_code(cli, condition, code):
 
 
 def test_counts_are_reproducible_and_can_fail_a_run(cli):
-    words = [
-        "bench",
-        "--counts",
-        "--warm-up",
-        "0.1s",
-        "--call",
-        "echo",
-        "--fail-if",
-        "writes > 1",
-    ]
+    words = ["bench", "--counts", "--warm-up", "0.1s", "--call", "echo"]
+    words += ["--fail-if", "writes > 1"]
     code, out, _ = cli(*words, *NULL)
     assert code == 0
     rows = [line.split() for line in out.splitlines()[3:]]
@@ -131,17 +123,12 @@ def test_percentile_distributions_are_written(cli, tmp_path):
         (["--fail-if", "p99 +10% vs nothing.json"], "nothing.json"),
         (["--sessions", "0"], "must be at least 1, got '0'"),
         (["--revision", "2025"], "2026-07-28, got '2025'"),
-        (
-            ["--find-max", "p99<1s", "--against", "x"],
-            "--against and --find-max exclude each other",
-        ),
-        (
-            ["--find-max", "p99<1s", "--rounds", "2"],
-            "--rounds and --find-max exclude each other",
-        ),
-        (
-            ["--find-max", "p99<1s", "--counts"],
-            "--counts and --find-max exclude each other",
+        *(
+            (
+                [*words, "--find-max", "p99<1s"],
+                f"{words[0]} and --find-max exclude each",
+            )
+            for words in (["--against", "x"], ["--rounds", "2"], ["--counts"])
         ),
         (
             ["--counts", "--sessions", "per-call"],
@@ -238,6 +225,9 @@ def test_timeout_can_be_without_limit(cli, tmp_path):
     load = json.loads(out)["load"]
     assert (load["timeout"], load["connect_timeout"]) == (None, None)
     assert "--timeout inf -- " in page.read_text()
+    page.with_suffix(".json").write_text(out)
+    code, _, err = cli("bench", "page", "/dev/full", str(page.with_suffix(".json")))
+    assert (code, err.count("no space left on device")) == (2, 1)
     assert cli("bench", "size", "--calls", "1", "--timeout", "inf", *NULL)[0] == 0
 
 

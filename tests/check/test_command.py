@@ -20,12 +20,7 @@ from mcpwire.check import CASES, Report
 
 HERE = Path(__file__).parent
 GOOD = ["--", sys.executable, str(HERE / "server.py")]
-BAD = [
-    "--",
-    sys.executable,
-    str(HERE / "mutants.py"),
-    "an unknown method is invalid params",
-]
+BAD = [*GOOD[:2], str(HERE / "mutants.py"), "an unknown method is invalid params"]
 ONE = ["--only", "RPC-31.a", "--revision", "2025-11-25"]
 
 
@@ -49,13 +44,6 @@ def printed_command(out):
 def fails_again(cli, line):
     code, out, _ = cli(*shlex.split(line)[2:])
     return code == 6 and line in out
-
-
-def test_json_is_ascii(cli, tmp_path):
-    (tmp_path / "é.py").symlink_to(HERE / "server.py")
-    code, out, _ = cli("check", *ONE, "--json", "--", GOOD[1], str(tmp_path / "é.py"))
-    assert (code, out.isascii()) == (0, True)
-    assert "é.py" in Report.from_json(out.encode()).subject
 
 
 def test_printed_command_repeats_a_failure(cli):
@@ -161,9 +149,10 @@ def test_repeat_command_over_http_has_the_headers(cli, monkeypatch, tmp_path, te
         assert fails_again(cli, line)
     headers = dict(line.split(": ") for line in OneTeam.given)
     entry = {"url": f"{team_url}/${{LICENCE_KEY}}", "headers": headers}
-    (tmp_path / "x.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
-    _, out, _ = cli("check", *ONE, "--json", "--config", "x.json", "@a")
+    (tmp_path / "x.json").write_text(json.dumps({"mcpServers": {"é": entry}}))
+    _, out, _ = cli("check", *ONE, "--json", "--config", "x.json", "@é")
     assert json.loads(out)["subject"] == entry["url"]
+    assert out.isascii()
 
 
 class Refusing(BaseHTTPRequestHandler):
@@ -296,7 +285,7 @@ def test_folder_that_is_a_file_is_refused_before_the_run(cli, tmp_path, option):
     Path(path).write_text("")
     code, out, err = cli("check", *ONE, option, path, "--", "/no/such/program")
     assert (code, out) == (2, "")
-    assert err == f"mcpwire: cannot write to {path!r}: file exists\n"
+    assert err == f"mcpwire: cannot write {path!r}: file exists\n"
 
 
 def test_result_is_printed_if_the_pages_cannot_be_written(cli, tmp_path):
@@ -304,7 +293,7 @@ def test_result_is_printed_if_the_pages_cannot_be_written(cli, tmp_path):
     code, out, err = cli("check", *ONE, "--html", str(tmp_path), *GOOD)
     assert code == 2
     assert "mcpwire-subject 1.0: 1 pass" in out
-    assert err == f"mcpwire: cannot write to {str(tmp_path)!r}: is a directory\n"
+    assert err == f"mcpwire: cannot write {str(tmp_path)!r}: is a directory\n"
 
 
 def test_files_are_written_if_nothing_reads_the_result(tmp_path):

@@ -90,9 +90,7 @@ def test_name_resolves_to_an_http_target(configure, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "a",
-    [{"url": "http://127.0.0.1:9/${KEY}/mcp"}, {"command": "/no/${KEY}"}],
-    ids=["url", "command"],
+    "a", [{"url": "http://127.0.0.1:9/${KEY}/mcp"}, {"command": "/no/${KEY}"}]
 )
 @pytest.mark.parametrize("words", [["ls"], ["ls", "--json"], ["bench", "--for", "1s"]])
 def test_errors_show_variables_unexpanded(cli, configure, monkeypatch, a, words):
