@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
@@ -230,6 +231,10 @@ MAX_LIST_BYTES: Final = 16 * 1024 * 1024
 RETRY_S: Final = 30.0
 """Seconds until a server that could not be connected to is tried again."""
 
+RECOVERY_WAIT_S: Final = 1.0
+"""Seconds that a new set waits for a server, or for a list of it, that delayed an
+earlier set and failed; it may answer again."""
+
 LIST_RETRY_S: Final = 5.0
 """Seconds until a list is fetched again after a failure."""
 
@@ -240,13 +245,14 @@ class ServerList:
     def __init__(self, upstream: Upstream, kind: str) -> None:
         self.upstream = upstream
         self._method, self._capability = KINDS[kind]
+        self._key = upstream.planned, self._method
         self._task: asyncio.Task[None] | None = None
         self._retry_at = 0.0
         self.fresh_until = math.inf
         self.version = 0  # incremented at each change
         self.fetched_version = -1  # `version` at the start of the last fetch
         self.contents: RawList | None = None  # None: the fetch failed
-        self._is_slow = False  # the last fetch timed out
+        self._is_slow = False  # callers do not wait for the next fetch
 
     @property
     def is_fresh(self) -> bool:
@@ -260,9 +266,10 @@ class ServerList:
     async def refresh(self) -> None:
         """Fetch the list, so that it is no older than this call.
 
-        After a timeout, callers do not wait for the next fetch. Clients are notified
-        when a list that was left out is available.
+        After a timeout, callers do not wait for the next fetch, and those of other sets
+        wait `RECOVERY_WAIT_S`. Clients are notified when a missing list is available.
         """
+        is_late = self._key in self.upstream.upstreams.gateway.unresponsive
         if self.fetched_version >= self.version:
             self.version += 1  # retry after a failure
         version = self.version
@@ -275,16 +282,24 @@ class ServerList:
                 return
             task = self._task
             # A cancelled caller must not cancel the fetch for the others.
-            await asyncio.wait((task,))
+            await asyncio.wait((task,), timeout=RECOVERY_WAIT_S if is_late else None)
             if task.cancelled():  # `close`, maybe before the first step of the task
                 return
+            if not task.done():
+                self._is_slow = True
 
     async def _fetch(self) -> None:
         upstream, version = self.upstream, self.version
         was_left_out = self.contents is None and self.fetched_version >= 0
+        started = asyncio.get_running_loop().time()
+        record = partial(upstream.upstreams.record_attempt, self._key, started)
         try:
             contents = await self._fetch_in_time()
+        except asyncio.CancelledError as error:
+            record(error)
+            raise
         except (MCPError, OSError) as error:
+            record(error)
             self.contents = None
             self._is_slow = isinstance(error, RequestTimeout)
             self._retry_at = asyncio.get_running_loop().time() + LIST_RETRY_S
@@ -298,6 +313,8 @@ class ServerList:
                 extra={"server": upstream.name, "error": error},
             )
         else:
+            record(None)
+            was_left_out |= self._is_slow
             self.contents, self._is_slow = contents, False
             is_stateless = upstream.client.profile.era is Era.STATELESS
             if is_stateless and not upstream.offers(f"{self._capability}.listChanged"):

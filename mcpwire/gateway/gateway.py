@@ -32,7 +32,14 @@ from mcpwire.versions import REVISIONS, parse_revisions
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Hashable,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
     from typing import Literal, Self
 
     from mcpwire.config import Configuration
@@ -228,8 +235,9 @@ class Gateway:
         self.pool = UpstreamPool(
             maximum=maximum, idle=seconds, close=self.close_in_background
         )
-        # Server -> the error of the last attempt to connect to it, if that took long.
-        self.unresponsive: dict[Planned, str] = {}
+        # Server, or server and list method -> the error of the last attempt to connect
+        # or to list, if that took long.
+        self.unresponsive: dict[Hashable, str] = {}
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._users = 0

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, TransportError
-from mcpwire.gateway.catalog import RETRY_S, Catalog
+from mcpwire.gateway.catalog import RECOVERY_WAIT_S, RETRY_S, Catalog
 from mcpwire.gateway.merging import merge_capabilities, merge_instructions
 from mcpwire.gateway.routes import CAPABILITIES
 from mcpwire.gateway.subscriptions import move_subscriptions
@@ -43,13 +43,10 @@ LIST_CHANGES: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCE
 """Capability -> the notification that its list changed."""
 
 UNRESPONSIVE_S: Final = 3.0
-"""Seconds after which a failed attempt to connect to a server counts as a delay."""
+"""Seconds after which a failed attempt to connect or to list counts as a delay."""
 
 MAX_UNRESPONSIVE: Final = 1_000
-"""Maximum of servers that a gateway remembers for that; the oldest is dropped."""
-
-RECOVERY_WAIT_S: Final = 1.0
-"""Seconds that a new set waits for such a server, which may answer again."""
+"""Maximum of delays that a gateway remembers; the oldest is dropped."""
 
 
 class Upstreams:
@@ -134,16 +131,13 @@ class Upstreams:
             started = loop.time()
             try:
                 await upstream.client.connect()
-            except asyncio.CancelledError:  # the client may wait less than we do
-                if loop.time() - started > UNRESPONSIVE_S:
-                    self._remember(upstream, "it did not answer")
+            except asyncio.CancelledError as error:
+                self.record_attempt(upstream.planned, started, error)
                 raise
             except Exception as error:  # noqa: BLE001 - recorded for the server
                 upstream.problem = error
                 upstream.retry_at = loop.time() + RETRY_S
-                self.gateway.unresponsive.pop(upstream.planned, None)
-                if loop.time() - started > UNRESPONSIVE_S:
-                    self._remember(upstream, str(error))
+                self.record_attempt(upstream.planned, started, error)
                 logger.warning(
                     "the server %r could not be connected to: %s",
                     upstream.name,
@@ -153,17 +147,26 @@ class Upstreams:
                 )
             else:
                 upstream.problem = None
-                self.gateway.unresponsive.pop(upstream.planned, None)
+                self.record_attempt(upstream.planned, started, None)
                 if not self._is_member(upstream):  # removed during the attempt
                     await upstream.client.aclose()
 
-    def _remember(self, upstream: Upstream, reason: str) -> None:
-        """Let later sets not wait for a server."""
-        # The error itself would keep this set, to which its traceback refers.
+    def record_attempt(
+        self, key: Hashable, started: float, error: BaseException | None
+    ) -> None:
+        """Let later sets not wait for a server, or its list, that was late and failed.
+
+        An attempt may be cancelled because its client waits less than the gateway.
+        """
         unresponsive = self.gateway.unresponsive
-        unresponsive[upstream.planned] = reason
-        if len(unresponsive) > MAX_UNRESPONSIVE:
-            del unresponsive[next(iter(unresponsive))]
+        is_late = asyncio.get_running_loop().time() - started > UNRESPONSIVE_S
+        if error is not None and is_late:
+            # The error itself would keep this set, to which its traceback refers.
+            unresponsive[key] = str(error) or "it did not answer"
+            if len(unresponsive) > MAX_UNRESPONSIVE:
+                del unresponsive[next(iter(unresponsive))]
+        elif not isinstance(error, asyncio.CancelledError):
+            unresponsive.pop(key, None)
 
     def _is_member(self, upstream: Upstream) -> bool:
         return not self.is_closed and self.members.get(upstream.name) is upstream

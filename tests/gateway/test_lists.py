@@ -224,6 +224,55 @@ def _problem(gateway):
     return gateway.status()["sets"][0]["servers"][1]["problems"]["tools/list"]
 
 
+@both_eras
+@on_a_virtual_clock
+@pytest.mark.parametrize("patience", [60, 5], ids=["patient", "impatient"])
+async def test_only_the_first_session_waits_for_a_list_that_does_not_come(
+    era, patience
+):
+    server = fake(methods={"tools/list": lambda p, s: SILENCE})
+    loop = asyncio.get_running_loop()
+    async with Gateway({"a": named("a", "x"), "b": server}, timeout=20) as gateway:
+
+        async def listed(*, after):
+            began = loop.time()
+            async with mcpwire.Client(gateway, mode=era, timeout=patience) as client:
+                try:
+                    return tool_names(await client.list_tools())
+                except mcpwire.RequestTimeout:
+                    return "no answer"
+                finally:
+                    assert round(loop.time() - began) == after
+                    # The next client of a shared set opens a new one.
+                    await gateway.aclose()
+
+        first = ["a_x"] if patience > 20 else "no answer"
+        assert await listed(after=min(patience, 20)) == first
+        for _ in range(2):
+            assert await listed(after=1) == ["a_x"]
+        server.methods["tools/list"] = lambda p, s: LISTING
+        assert await listed(after=0) == ["a_x", "b_y"]
+
+
+@on_a_virtual_clock
+async def test_clients_are_notified_when_a_list_that_was_late_before_comes():
+    server = fake(methods={"tools/list": lambda p, s: SILENCE})
+    servers = {"a": named("a", "x"), "b": server}
+    notified = asyncio.Event()
+    async with Gateway(servers, timeout=20) as gateway:
+        async with mcpwire.Client(gateway) as client:
+            await client.list_tools()
+        await gateway.aclose()
+        async with mcpwire.Client(
+            gateway, on_notification=lambda _: notified.set()
+        ) as client:
+            assert tool_names(await client.list_tools()) == ["a_x"]
+            message = {"jsonrpc": "2.0", "id": server.current["id"], "result": LISTING}
+            server.send(message)
+            await notified.wait()
+            assert tool_names(await client.list_tools()) == ["a_x", "b_y"]
+
+
 # Freshness...
 
 
