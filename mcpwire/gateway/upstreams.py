@@ -18,11 +18,11 @@ from mcpwire.gateway.routes import CAPABILITIES
 from mcpwire.gateway.subscriptions import move_subscriptions
 from mcpwire.gateway.tasks import task_capabilities
 from mcpwire.gateway.translation import public_text
-from mcpwire.gateway.upstream import Upstream
+from mcpwire.gateway.upstream import LISTS, Upstream
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.notifications import PROMPTS, RESOURCES, TOOLS, Hub
+from mcpwire.server.notifications import Hub
 from mcpwire.tools.names import server_labels
 from mcpwire.transports.base import wait_shared
 from mcpwire.versions import Era
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
 logger = LimitedLogger("mcpwire")
-
-LIST_CHANGES: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCES}
-"""Capability -> the notification that its list changed."""
 
 UNRESPONSIVE_S: Final = 3.0
 """Seconds after which a failed attempt to connect or to list counts as a delay."""
@@ -203,8 +200,8 @@ class Upstreams:
             *(upstream.client.aclose() for upstream in removed),
         )
         await move_subscriptions(self, removed, added, levels)
-        for method in LIST_CHANGES.values():
-            self.hub.notify(method)
+        for kind in LISTS:
+            self.hub.notify(f"notifications/{kind}/list_changed")
 
     def retry(self) -> None:
         """Retry failed connections in the background, after `RETRY_S` seconds."""
@@ -222,9 +219,7 @@ class Upstreams:
     async def _reconnect(self, upstream: Upstream) -> None:
         await self._connect(upstream)
         if upstream.problem is None and self._is_member(upstream):
-            for kind, method in LIST_CHANGES.items():
-                if upstream.offers(kind):
-                    self.hub.notify(method)
+            upstream.on_reconnect()
 
     async def aclose(self) -> None:
         """Close all connections in parallel, within the time limits of a client."""
