@@ -245,18 +245,11 @@ class GroupBuffer:
             del self._buffers[server]
         return server, method, params
 
-    def forget(self, server: str) -> None:
-        """Discard a server and its notifications; its losses stay in the total."""
-        buffer = self._buffers.pop(server, None)
-        if buffer is not None:
-            self._lost += buffer.dropped
-            if buffer:
-                self._ready.remove(server)
-
     def clear(self) -> None:
         """Discard all notifications; the losses stay in the total."""
-        for server in tuple(self._buffers):
-            self.forget(server)
+        self._lost = self.dropped
+        self._buffers.clear()
+        self._ready.clear()
 
     @property
     def dropped(self) -> int:
