@@ -414,9 +414,8 @@ async def call_extra(
         raise InvalidParams("params.arguments must be an object")
     if name.startswith("mcp_list_"):  # answered from the catalog
         kind = name.removeprefix("mcp_list_")
-        content = {kind: await upstreams.catalog.items_of(kind, upstream)}
-        block = {"type": "text", "text": encode_json(content).decode()}
-        return {"content": [block], "structuredContent": content}
+        items = await upstreams.catalog.items_of(kind, upstream)
+        return EXTRAS[name].result(items)
     is_prompt = name == "mcp_get_prompt"
     method, key = ("prompts/get", "name") if is_prompt else ("resources/read", "uri")
     member_of(arguments, key, str, "params.arguments")
@@ -430,30 +429,7 @@ async def call_extra(
     result = await forward(upstream, method, params, request, upstreams)
     if result.get("resultType", "complete") != "complete":
         return result
-    return _prompt_result(result) if is_prompt else _resource_result(result)
-
-
-def _resource_result(result: Json) -> Json:
-    contents = result.get("contents")
-    blocks = [
-        {"type": "text", "text": part["text"]}
-        if type(part.get("text")) is str
-        else {"type": "resource", "resource": part}
-        for part in (contents if type(contents) is list else ())
-        if type(part) is dict
-    ]
-    return {"content": blocks}
-
-
-def _prompt_result(result: Json) -> Json:
-    messages = result.get("messages")
-    objects = [
-        m for m in (messages if type(messages) is list else ()) if type(m) is dict
-    ]
-    return {
-        "content": [m["content"] for m in objects if type(m.get("content")) is dict],
-        "structuredContent": {"messages": objects},
-    }
+    return EXTRAS[name].result(result)
 
 
 MAX_PLANS: Final = 1_000

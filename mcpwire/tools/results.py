@@ -42,12 +42,7 @@ from mcpwire.wire.json import encode as to_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.types import (
-        ContentBlock,
-        GetPromptResult,
-        JsonObject,
-        ReadResourceResult,
-    )
+    from mcpwire.types import ContentBlock, JsonObject
 
 FlatForm: TypeAlias = Literal["text", "auto", "structured", "blocks"]
 
@@ -280,8 +275,8 @@ class Extra:
     operation: str
     """The name of the client's method."""
 
-    result: Callable[[Any], CallToolResult]
-    """Converts the method's result to the result of a tool."""
+    result: Callable[[Any], JsonObject]
+    """Converts the method's result, or the whole list, to the result of a tool."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -292,7 +287,7 @@ class Extra:
 def _make_extra(
     capability: str,
     operation: str,
-    result: Callable[[Any], CallToolResult],
+    result: Callable[[Any], JsonObject],
     description: str,
     **properties: dict[str, Any],
 ) -> Extra:
@@ -311,33 +306,38 @@ def _make_extra(
     return Extra(capability, tool, operation, result)
 
 
-def _list_result(key: str) -> Callable[[list[Any]], CallToolResult]:
-    def result(items: list[Any]) -> CallToolResult:
-        import json
-
-        content = {key: [encode(item) for item in items]}
-        return CallToolResult(
-            content=[TextContent(json.dumps(content, ensure_ascii=False))],
-            structured_content=content,
-        )
+def _list_result(key: str) -> Callable[[Any], JsonObject]:
+    def result(items: list[JsonObject]) -> JsonObject:
+        content = {key: items}
+        block = {"type": "text", "text": json_text(content)}
+        return {"content": [block], "structuredContent": content}
 
     return result
 
 
-def _resource_result(answer: ReadResourceResult) -> CallToolResult:
-    return CallToolResult(content=[_block(part) for part in answer.contents])
+def _resource_result(answer: JsonObject) -> JsonObject:
+    return {
+        "content": [
+            {"type": "text", "text": part["text"]}
+            if isinstance(part.get("text"), str)
+            else {"type": "resource", "resource": part}
+            for part in _objects(answer.get("contents"))
+        ]
+    }
 
 
-def _block(part: Any) -> ContentBlock:
-    text = getattr(part, "text", None)
-    return EmbeddedResource(part) if text is None else TextContent(text)
+def _prompt_result(answer: JsonObject) -> JsonObject:
+    messages = _objects(answer.get("messages"))
+    return {
+        "content": _objects([message.get("content") for message in messages]),
+        "structuredContent": {"messages": messages},
+    }
 
 
-def _prompt_result(answer: GetPromptResult) -> CallToolResult:
-    return CallToolResult(
-        content=[message.content for message in answer.messages],
-        structured_content={"messages": [encode(each) for each in answer.messages]},
-    )
+def _objects(value: Any) -> list[JsonObject]:
+    """Return the objects of a list in a server's answer."""
+    members = value if isinstance(value, list) else []
+    return [member for member in members if isinstance(member, dict)]
 
 
 EXTRAS: Final[Mapping[str, Extra]] = {

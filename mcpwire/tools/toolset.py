@@ -44,7 +44,7 @@ from mcpwire.tools.transforms import (
     tool_key,
 )
 from mcpwire.transports.handlers import invoke
-from mcpwire.types import CallToolResult, TextContent
+from mcpwire.types import CallToolResult, TextContent, decode, encode
 from mcpwire.types._base import TRACE_KEYS
 
 if TYPE_CHECKING:
@@ -650,7 +650,10 @@ class ToolSet(ReadOnlyToolSet):
                 raise LocalProtocolError(f"the tool needs {name!r}, which is: {kind}")
         values = [given.get(name) for name in extra.parameters]
         request = getattr(group, extra.operation)
-        return extra.result(await request(view.server, *values, **options))
+        answer = await request(view.server, *values, **options)
+        is_list = isinstance(answer, list)
+        raw = list(map(encode, answer)) if is_list else encode(answer)
+        return decode(CallToolResult, extra.result(raw))
 
 
 def _resolve_futures(

@@ -13,6 +13,7 @@ from mcpwire.tools.results import (
     describe_block,
     extra_tools,
     flatten,
+    json_text,
     trim_result,
 )
 from mcpwire.types import (
@@ -21,11 +22,7 @@ from mcpwire.types import (
     BlobResourceContents,
     CallToolResult,
     EmbeddedResource,
-    GetPromptResult,
     ImageContent,
-    PromptMessage,
-    ReadResourceResult,
-    Resource,
     ResourceLink,
     ServerCapabilities,
     TextContent,
@@ -288,28 +285,29 @@ def test_extra_tools_depend_on_server_capabilities(capabilities, wanted, names):
 
 @pytest.mark.system("A74")
 def test_list_result_is_structured_content_and_text():
-    result = EXTRAS["mcp_list_resources"].result([Resource("mem://ä", "ä")])
-    assert result.structured_content == {"resources": [{"uri": "mem://ä", "name": "ä"}]}
-    assert result.text == '{"resources": [{"uri": "mem://ä", "name": "ä"}]}'
+    items = [{"uri": "mem://ä", "name": "ä"}]
+    assert EXTRAS["mcp_list_resources"].result(items) == {
+        "content": [{"type": "text", "text": json_text({"resources": items})}],
+        "structuredContent": {"resources": items},
+    }
+
+
+TEXT = {"type": "text", "text": "hi"}
 
 
 @pytest.mark.system("A74")
 def test_read_result_is_text_or_an_embedded_resource():
-    blob = BlobResourceContents("mem://b", "AAE=")
-    result = EXTRAS["mcp_read_resource"].result(
-        ReadResourceResult([TextResourceContents("mem://a", "hi"), blob])
-    )
-    assert [encode(block) for block in result.content] == [
-        {"type": "text", "text": "hi"},
-        {"type": "resource", "resource": {"uri": "mem://b", "blob": "AAE="}},
-    ]
+    blob = {"uri": "mem://b", "blob": "AAE="}
+    contents = [{"uri": "mem://a", "text": "hi"}, blob, 5]
+    result = EXTRAS["mcp_read_resource"].result({"contents": contents})
+    assert result == {"content": [TEXT, {"type": "resource", "resource": blob}]}
+    assert EXTRAS["mcp_read_resource"].result({"contents": 5}) == {"content": []}
 
 
 @pytest.mark.system("A74")
 def test_prompt_result_contains_its_messages():
-    messages = [PromptMessage("user", TextContent("hi"))]
-    result = EXTRAS["mcp_get_prompt"].result(GetPromptResult(messages))
-    assert result.text == "hi"
-    assert result.structured_content == {
-        "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}]
+    messages = [{"role": "user", "content": TEXT}]
+    assert EXTRAS["mcp_get_prompt"].result({"messages": messages}) == {
+        "content": [TEXT],
+        "structuredContent": {"messages": messages},
     }
