@@ -158,7 +158,6 @@ GEMINI = [
         {"anyOf": [{**TEXT, **OR_NULL}, {"type": "integer", **OR_NULL}]},
     ),
     (
-        # "When using any_of, it must be the only field set" (Vertex AI).
         {
             "anyOf": [
                 {**TEXT, "description": "e"},

@@ -176,15 +176,16 @@ async def test_only_the_first_session_waits_for_a_server_that_does_not_answer(er
 
 
 @both_eras
+@pytest.mark.parametrize("hangs", [True, False], ids=["silent", "refusing"])
 @on_a_virtual_clock
-async def test_server_that_answers_again_is_in_the_first_list(era):
-    server = Counted(hanging())
+async def test_server_that_answers_again_is_in_the_first_list(era, hangs):
+    server = Counted(hanging() if hangs else named("b", "y"), is_there=hangs)
     async with Gateway({"b": server}, connect_timeout=20) as gateway:
         for names in ([], ["b_y"]):
             async with mcpwire.Client(gateway, mode=era) as client:
                 assert tool_names(await client.list_tools()) == names
             await gateway.aclose()
-            server.server = named("b", "y")
+            server.server, server.is_there = named("b", "y"), True
 
 
 @on_a_virtual_clock
@@ -219,17 +220,6 @@ async def test_servers_that_do_not_answer_keep_no_sets(monkeypatch):
         gc.collect()
         assert [each() for each in sets] == [None] * 4
         assert len(gateway.unresponsive) == 2
-
-
-@both_eras
-async def test_session_waits_for_a_server_that_refused_the_last_one(era):
-    server = Counted(named("b", "y"), is_there=False)
-    async with Gateway({"b": server}) as gateway:
-        for names in ([], ["b_y"]):
-            async with mcpwire.Client(gateway, mode=era) as client:
-                assert tool_names(await client.list_tools()) == names
-            await gateway.aclose()
-            server.is_there = True
 
 
 @on_a_virtual_clock

@@ -42,19 +42,6 @@ async def test_unknown_tool_or_non_string_name_is_invalid_params(era):
             await client.request("tools/call", {})
 
 
-async def test_first_call_fetches_the_tool_list_once_from_the_server():
-    server = fake("x")
-    async with through({"a": server}) as client:
-        for number in range(3):
-            result = await client.call_tool("a_x", {"n": number})
-            assert result.structured_content == {
-                "name": "x",
-                "arguments": {"n": number},
-            }
-    methods = [m["method"] for m in server.received if m["method"].startswith("tools")]
-    assert methods == ["tools/list", *["tools/call"] * 3]
-
-
 async def test_calls_run_concurrently():
     running, all_run = [], asyncio.Event()
 
