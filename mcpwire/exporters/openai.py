@@ -18,12 +18,14 @@ from mcpwire.exporters.neutral import (
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import merge_root_alternatives
+from mcpwire.exporters.schemas import Inliner, merge_root_alternatives
 from mcpwire.protocol.json_schema import (
     branches_of,
     map_schemas,
     properties_of,
     required_of,
+    resolve_pointer,
+    walk,
 )
 
 if TYPE_CHECKING:
@@ -170,6 +172,9 @@ _NOT_STRICT: Final = (
 )
 """Keywords that change the meaning and are not supported: the tool is not strict."""
 
+_STRICT_REFERENCE: Final = re.compile(r"#(?:/(?:\$defs|definitions)/[^/]+)?")
+"""The references of strict mode: to the root, and to definitions at the root."""
+
 _MAX_STRICT_DEPTH: Final = 10
 """Levels of nesting that strict mode takes."""
 
@@ -186,6 +191,12 @@ def strict_schema(schema: JsonObject) -> JsonObject | None:
     Unsupported bounds, such as `minLength`, are left out: the server checks the
     arguments anyway.
     """
+    references = [str(each["$ref"]) for each in walk(schema) if "$ref" in each]
+    if not all(
+        _STRICT_REFERENCE.fullmatch(each) and resolve_pointer(schema, each) is not None
+        for each in references
+    ):
+        schema = Inliner(schema).inline()
     root = dict(schema)
     root.setdefault("properties", {})
     try:

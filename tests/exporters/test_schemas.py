@@ -499,6 +499,12 @@ def test_strict_object_is_closed_and_so_are_its_definitions():
     }
 
 
+def test_reference_to_a_member_is_replaced_for_strict_mode():
+    members = {"a": whole({"x": TEXT}, "x"), "b": {"$ref": "#/properties/a"}}
+    inner = closed({"x": TEXT})
+    assert strict_schema(whole(members, "a", "b")) == closed({"a": inner, "b": inner})
+
+
 @pytest.mark.parametrize(
     "inner",
     [
@@ -514,6 +520,9 @@ def test_strict_object_is_closed_and_so_are_its_definitions():
         {"not": TEXT},
         {"if": TEXT, "then": TEXT},
         {"anyOf": [TEXT, {}]},
+        {"$ref": "#/$defs/absent"},
+        {"$ref": "#/properties/a"},
+        {"$ref": 1},
     ],
 )
 def test_schema_that_strict_mode_cannot_express_gives_none(inner):
