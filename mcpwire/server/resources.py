@@ -7,6 +7,7 @@ that is hidden from the client get the same error: not found.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
@@ -62,11 +63,18 @@ class Template(Resource):
         values = self.matcher.match(uri)
         if values is None or self.signature is None:
             return values
-        try:
-            parameters: Parameters = self.signature.parameters
-            return parameters.convert_strings(values)
-        except BadArguments:
-            return None
+        parameters: Parameters = self.signature.parameters
+        # RFC 6570, 2.4.2: an exploded variable is a list, here of its segments.
+        segments = {
+            variable.name: values[variable.name].split("/")
+            for expression in self.matcher.template.expressions
+            for variable in expression.variables
+            if variable.explode
+        }
+        for arguments in (values, {**values, **segments}):
+            with contextlib.suppress(BadArguments):
+                return parameters.convert_strings(arguments)
+        return None
 
 
 # Creation

@@ -205,7 +205,9 @@ class HintedParameters:
             return self._convert_separately(arguments, self._convert_one)
         return msgspec.structs.asdict(converted)
 
-    def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
+    def convert_strings(
+        self, arguments: Mapping[str, str | Sequence[str]]
+    ) -> dict[str, Any]:
         """Convert texts to keyword arguments; a text that does not fit may be JSON."""
         return self._convert_separately(arguments, self._convert_text)
 
@@ -442,7 +444,9 @@ class ExplicitParameters:
         checked = _add_defaults(self._properties, arguments)
         return {} if self._argument is None else {self._argument: checked}
 
-    def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
+    def convert_strings(
+        self, arguments: Mapping[str, str | Sequence[str]]
+    ) -> dict[str, Any]:
         """Check arguments that are texts, without converting them."""
         return self.convert(dict(arguments))
 
