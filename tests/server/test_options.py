@@ -16,18 +16,13 @@ async def test_server_coerce_is_the_default_for_tools():
     def double(a: int) -> int:
         return 2 * a
 
-    server = Server("x", coerce=True)
-    server.add_tool(double)
-    server.add_tool(double, name="strict", coerce=False)
-    async with Client(server) as client:
-        assert (await client.call_tool("double", {"a": "2"})).text == "4"
-        assert (await client.call_tool("strict", {"a": "2"})).is_error
-    server = Server("x")
-    server.add_tool(double)
-    server.add_tool(double, name="lenient", coerce=True)
-    async with Client(server) as client:
-        assert (await client.call_tool("double", {"a": "2"})).is_error
-        assert (await client.call_tool("lenient", {"a": "2"})).text == "4"
+    for options, other in (({"coerce": True}, False), ({}, True)):
+        server = Server("x", **options)
+        server.add_tool(double)
+        server.add_tool(double, name="other", coerce=other)
+        async with Client(server) as client:
+            for name, is_error in (("double", other), ("other", not other)):
+                assert (await client.call_tool(name, {"a": "2"})).is_error is is_error
 
 
 async def test_results_are_validated_unless_validate_output_is_false():

@@ -202,7 +202,8 @@ class HintedParameters:
             converted = msgspec.convert(arguments, self._struct, **self._options)
         except _FAILURES:
             # Not always an error: for JSON Schema, 1.0 is an integer.
-            return self._convert_separately(arguments, self._convert_one)
+            read = self._convert_one if self._options["strict"] else self._convert_text
+            return self._convert_separately(arguments, read)
         return msgspec.structs.asdict(converted)
 
     def convert_strings(

@@ -290,6 +290,8 @@ def test_coercion_converts_strings_to_other_types():
     with pytest.raises(BadArguments, match="a: expected integer"):
         coerced.convert({**sent, "a": "three"})
     assert parameters(Model, coerce=True).convert({"a": {"n": "3"}})["a"].n == 3
+    assert parameters(Model, coerce=True).convert({"a": '{"n": 3}'})["a"].n == 3
+    assert parameters(list[int], coerce=True).convert({"a": "[1, 2]"}) == {"a": [1, 2]}
     assert parameters(Bounded, coerce=True).convert({"a": {"x": "3"}})["a"].x == 3
     assert parameters(Point | Named, coerce=True).convert({"a": {"x": "3"}})["a"].x == 3
 
