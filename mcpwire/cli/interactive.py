@@ -601,7 +601,10 @@ class Field:
     def _convert(self, text: str) -> Any:
         schema = self._schema
         if isinstance(schema, LIST_SCHEMAS):
-            return [self._find_choice(part) for part in _split_values(text)]
+            # A line with only digits and spaces is split at spaces, others at commas.
+            is_plain = re.fullmatch(r"[0-9 ]+", text)
+            parts = text.split() if is_plain else map(str.strip, text.split(","))
+            return [self._find_choice(part) for part in parts if part]
         if self._choices:
             return self._find_choice(text)
         if isinstance(schema, BooleanSchema):
@@ -641,13 +644,6 @@ def _range_text(low: float | None, high: float | None) -> str:
     if low is not None:
         return f"at least {low:g}"
     return f"at most {high:g}" if high is not None else ""
-
-
-def _split_values(text: str) -> list[str]:
-    """Split a line at commas, or at spaces if it has only digits and spaces."""
-    if re.fullmatch(r"[0-9 ]+", text):
-        return text.split()
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 # --- pages

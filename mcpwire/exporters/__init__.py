@@ -16,7 +16,7 @@ All formats are plain objects; no vendor's library is needed.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
@@ -100,7 +100,9 @@ class Export(list["JsonObject"]):
         super().__init__(
             make_tool(
                 self.names.of(tool.name),
-                _limit_description(tool.description, max_description),
+                tool.description or ""
+                if max_description is None
+                else cut_text(tool.description or "", max_description),
                 self._schema(tool, api_form.arguments),
             )
             for tool in exported
@@ -149,8 +151,3 @@ class Export(list["JsonObject"]):
         if schema is not None:
             arguments = remove_nulls(arguments, schema, schema)
         return attrs.evolve(call, name=name, arguments=arguments)
-
-
-def _limit_description(description: str | None, max_bytes: int | None) -> str:
-    text: Any = description or ""
-    return text if max_bytes is None else cut_text(text, max_bytes)

@@ -210,7 +210,12 @@ def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
     responses: list[JsonObject] = []
     media_parts: list[JsonObject] = []
     for call, outcome in outcomes:
-        parts, failed = parts_of(outcome, lambda part: media and _supports(part))
+        parts, failed = parts_of(
+            outcome,
+            lambda part: (
+                media and (part.kind in {"image", "audio"} or part.is_document)
+            ),
+        )
         # FunctionResponse.response: "output" for the output, "error" for a failure.
         response: JsonObject = {
             "name": call.called_as,
@@ -222,10 +227,6 @@ def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
         media_parts += _inline_data(call, parts)
     contents = (responses, media_parts)
     return [{"role": "user", "parts": parts} for parts in contents if parts]
-
-
-def _supports(part: Media) -> bool:
-    return part.kind in {"image", "audio"} or part.is_document
 
 
 def _inline_data(call: ModelCall, parts: Iterable[str | Media]) -> list[JsonObject]:

@@ -314,9 +314,11 @@ class QueueDelegate:
         ``None`` if the agent is unknown or has no pending content. A backend that fails
         or exceeds its time limit counts as empty.
         """
-        agent = _find_header(headers, self.header)
-        state = None if agent is None else self._agents.get(agent)
-        if agent is None or state is None:
+        values = (
+            value for name, value in headers.items() if name.lower() == self.header
+        )
+        agent = next(values, None)
+        if agent is None or (state := self._agents.get(agent)) is None:
             return None
         rows = [*await self._read(agent), *state.rows]
         undelivered = _undelivered(state, rows)
@@ -345,13 +347,6 @@ def _undelivered(state: _Agent, rows: Iterable[Row]) -> list[Row]:
         tuple(block for block in row if block[0] not in excluded) for row in rows
     ]
     return [row for row in undelivered if row]
-
-
-def _find_header(headers: Mapping[str, str], name: str) -> str | None:
-    for key, value in headers.items():
-        if key.lower() == name:
-            return value
-    return None
 
 
 MIN_TOKEN_LENGTH: Final = 16

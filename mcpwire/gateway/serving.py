@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from mcpwire.gateway.gateway import Gateway, WatchedFiles
-    from mcpwire.gateway.plan import Changes
     from mcpwire.server.http.exchange import Receive, Scope, Send
 
 
@@ -211,12 +210,7 @@ async def watch(
         except (MCPError, OSError, ValueError) as error:
             report(f"nothing is reloaded: {error}")
             continue
-        if changes:
-            report(f"reloaded: {_describe_changes(changes)}")
-
-
-def _describe_changes(changes: Changes) -> str:
-    kinds = attrs.asdict(changes)
-    return "; ".join(
-        f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names
-    )
+        kinds = attrs.asdict(changes).items()
+        texts = [f"{kind} {', '.join(names)}" for kind, names in kinds if names]
+        if texts:
+            report(f"reloaded: {'; '.join(texts)}")

@@ -55,7 +55,11 @@ class Completions:
         tables: tuple[Table[Any], ...] = self._prompts, self._resources.templates
         return any(
             any(table.completers.values())
-            or any(_has_choices(table[key].component) for key in table)
+            or any(
+                component.suggestions
+                or any(_choices(component, name) for name in component.arguments)
+                for component in (table[key].component for key in table)
+            )
             for table in tables
         )
 
@@ -106,12 +110,6 @@ def _choices(component: Prompt | Template, name: str) -> Sequence[str]:
     if signature is None:
         return ()
     return choices_of(signature.parameters.schema["properties"].get(name, {})) or ()
-
-
-def _has_choices(component: Prompt | Template) -> bool:
-    return bool(component.suggestions) or any(
-        _choices(component, name) for name in component.arguments
-    )
 
 
 def _completion(values: Any) -> dict[str, Any]:

@@ -71,7 +71,12 @@ def make_tool(
     """Return a tool; `options` are those of `Server.tool`, the others its defaults."""
     check_options("tool", options)
     given = dict(options)
-    name = _check_name(given.get("name") or name_of(function))
+    name = given.get("name") or name_of(function)
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(
+            f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
+            f"got {name[:EXCERPT]!r}"
+        )
     given_coerce = given.get("coerce")
     signature = read_signature(
         function,
@@ -115,15 +120,6 @@ def make_tool(
         task=task,
         param_headers=headers,
     )
-
-
-def _check_name(name: str) -> str:
-    if _NAME.fullmatch(name) is None:
-        raise ValueError(
-            f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
-            f"got {name[:EXCERPT]!r}"
-        )
-    return name
 
 
 class Tools:

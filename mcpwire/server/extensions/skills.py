@@ -136,7 +136,12 @@ def _build_skill(base: str, path: str, files: Mapping[str, bytes]) -> ServedSkil
             "uri": uri,
             "frontmatter": read_frontmatter(split_document(files[DOCUMENT])[0]),
             "resources": [
-                _file_entry(file_uri, files[name]) for file_uri, name in by_uri.items()
+                {
+                    "uri": file_uri,
+                    "digest": f"sha256:{sha256(files[name]).hexdigest()}",
+                    "size": len(files[name]),
+                }
+                for file_uri, name in by_uri.items()
             ],
         }
         skill = decode(Skill, entry)
@@ -156,11 +161,6 @@ def _build_skill(base: str, path: str, files: Mapping[str, bytes]) -> ServedSkil
                 f"{_RESERVED!r} is reserved"
             )
     return ServedSkill(path, files, entry)
-
-
-def _file_entry(uri: str, data: bytes) -> dict[str, Any]:
-    digest = f"sha256:{sha256(data).hexdigest()}"
-    return {"uri": uri, "digest": digest, "size": len(data)}
 
 
 DIRECTORY: Final = "inode/directory"

@@ -916,7 +916,9 @@ async def serve_http(
                 f"uvicorn's {name!r} has no effect here: one process serves the "
                 "address; server.asgi() runs under uvicorn's own command"
             )
-    app = server.asgi(**{"bound": _host_name(host), **options})
+    # No request has the unspecified address in its Host.
+    bound = None if address_class(host) == "unspecified" else host.lower()
+    app = server.asgi(**{"bound": bound, **options})
     settings = {**_OPTIONS, **overrides}
     connections = Connections(
         app.limits,
@@ -1102,11 +1104,6 @@ def read_address(address: str) -> tuple[str, int]:
     if not digits.isdecimal() or not digits.isascii() or not 0 <= int(digits) < 2**16:
         raise ValueError(f"the address must be HOST:PORT, got {address!r}")
     return host or LOCAL, int(digits)
-
-
-def _host_name(host: str) -> str | None:
-    """Return the host name of requests; ``None`` for the unspecified address."""
-    return None if address_class(host) == "unspecified" else host.lower()
 
 
 def _listen(host: str, port: int) -> socket.socket:
