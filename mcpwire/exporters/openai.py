@@ -18,9 +18,10 @@ from mcpwire.exporters.neutral import (
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import Inliner, merge_root_alternatives
+from mcpwire.exporters.schemas import merge_root_alternatives
 from mcpwire.protocol.json_schema import (
     branches_of,
+    inline_references,
     map_schemas,
     properties_of,
     required_of,
@@ -196,7 +197,7 @@ def strict_schema(schema: JsonObject) -> JsonObject | None:
         _STRICT_REFERENCE.fullmatch(each) and resolve_pointer(schema, each) is not None
         for each in references
     ):
-        schema = Inliner(schema).inline()
+        schema = inline_references(schema)
     root = dict(schema)
     root.setdefault("properties", {})
     try:

@@ -10,7 +10,7 @@ from gateway_servers import ERAS, TOOL, client_of, fake, named, through, tool_na
 
 import mcpwire
 from mcpwire.errors import InternalError
-from mcpwire.gateway import Gateway, catalog
+from mcpwire.gateway import Gateway, Static, catalog
 from mcpwire.group.member import Member
 from mcpwire.tools.names import NamePolicy
 
