@@ -166,10 +166,7 @@ def repeating(*keys, **values):
             "contains no servers; 'server' is unknown, did you mean 'servers'?",
         ),
         ({"time": TIME}, "the servers must be under mcpServers"),
-        (
-            {"servers": [], "mcpServers": {}},
-            "mcpServers and servers exclude each other",
-        ),
+        ({"servers": 7, "mcpServers": {}}, "mcpServers and servers exclude each other"),
         (
             {"servers": "x"},
             "servers: must be a list or a table of servers, got a string",
