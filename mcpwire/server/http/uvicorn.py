@@ -798,6 +798,7 @@ _OPTIONS: Final[Mapping[str, Any]] = {
 _UNSUPPORTED_OPTIONS: Final = (
     *("factory", "fd", "host", "port", "uds", "workers", "timeout_worker_healthcheck"),
     *("reload", "reload_delay", "reload_dirs", "reload_excludes", "reload_includes"),
+    "loop",
 )
 """Settings that only uvicorn's own command reads."""
 
@@ -911,10 +912,11 @@ async def serve_http(
     host, port = read_address(address)
     overrides = uvicorn or {}
     for name in _UNSUPPORTED_OPTIONS:
-        if overrides.get(name) and (name, overrides[name]) != ("workers", 1):
+        item = overrides.get(name)
+        if item and f"{name}={item}" not in {"workers=1", "loop=auto", "loop=asyncio"}:
             raise ValueError(
-                f"uvicorn's {name!r} has no effect here: one process serves the "
-                "address; server.asgi() runs under uvicorn's own command"
+                f"uvicorn's {name!r} has no effect here: this process and its loop "
+                "serve the address; server.asgi() runs under uvicorn's own command"
             )
     # No request has the unspecified address in its Host.
     bound = None if address_class(host) == "unspecified" else host.lower()
@@ -930,17 +932,15 @@ async def serve_http(
     listening = _listen(host, port)
     try:
         await app.start()
-        path = options.get("path", "/mcp")
         scheme = "https" if settings.get("ssl_certfile") else "http"
-        url = f"{scheme}://{_format_address(listening)}{path}"
+        url = f"{scheme}://{_format_address(listening)}{options.get('path', '/mcp')}"
         _warn_if_open(server, listening)
-        report = partial(print_url, server=server) if announce is None else announce
         runner = _runner(
             app,
             drain_timeout,
             settings,
             connections,
-            announce=partial(report, url),
+            announce=partial(announce or partial(print_url, server=server), url),
             has_signals=has_signals,
         )
         await _run(runner, listening)

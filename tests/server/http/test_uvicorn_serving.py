@@ -64,6 +64,7 @@ def test_invalid_addresses_are_refused(address):
     [
         *[("workers", 3), ("reload", True), ("port", 80), ("uds", "a.sock")],
         *[("factory", True), ("reload_dirs", ["."]), ("reload_delay", 0.5)],
+        ("loop", "uvloop"),
     ],
 )
 async def test_uvicorn_options_without_effect_are_refused(option, value):
@@ -74,7 +75,7 @@ async def test_uvicorn_options_without_effect_are_refused(option, value):
 async def test_uvicorn_options_with_default_values_are_accepted():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        given = {"workers": 1, "reload": False}
+        given = {"workers": 1, "reload": False, "loop": "asyncio"}
         with pytest.raises(OSError, match="cannot listen"):
             await serve_http(Small(), str(port), uvicorn=given)
 
