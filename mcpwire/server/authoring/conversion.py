@@ -193,6 +193,8 @@ def _parse_path(raw: str) -> Path:
 
 def _value_at(value: Any, path: Iterable[str | int]) -> Any:
     for step in path:
+        if isinstance(value, str):  # JSON in a text
+            return _NO_VALUE
         try:
             value = value[step]
         except (KeyError, IndexError, TypeError):

@@ -289,9 +289,9 @@ def test_coercion_converts_strings_to_other_types():
     assert coerced.convert(sent) == {"a": 3, "b": "x", "c": 1.5, "d": True}
     with pytest.raises(BadArguments, match="a: expected integer"):
         coerced.convert({**sent, "a": "three"})
-    assert parameters(Model, coerce=True).convert({"a": {"n": "3"}})["a"].n == 3
-    assert parameters(Model, coerce=True).convert({"a": '{"n": 3}'})["a"].n == 3
-    assert parameters(list[int], coerce=True).convert({"a": "[1, 2]"}) == {"a": [1, 2]}
+    with pytest.raises(BadArguments, match=r"^a\[1\]: expected integer$"):
+        parameters(list[int], coerce=True).convert({"a": '[1, "x"]'})
+    assert parameters(Model, coerce=True).convert({"a": '{"n": "3"}'})["a"].n == 3
     assert parameters(Bounded, coerce=True).convert({"a": {"x": "3"}})["a"].x == 3
     assert parameters(Point | Named, coerce=True).convert({"a": {"x": "3"}})["a"].x == 3
 
