@@ -89,6 +89,11 @@ class Duplex(TwoWayChannel):
         return self._peer.bytes_received
 
     @property
+    def role(self) -> str:
+        """``"client"`` or ``"server"``."""
+        return self._peer.role
+
+    @property
     def revision(self) -> Revision | None:
         """The agreed revision; ``None`` until the handshake has decided."""
         return self._peer.revision
