@@ -84,6 +84,8 @@ class ChannelAdapter(TwoWayChannel):
         else:
             self._channel = opening.result()
             self._channel.revision = self._revision
+            if self._closing is not None and self._closing.done():
+                self._start_close()
 
     def _wrap_error(
         self, action: str, error: BaseException, kind: type[TransportError]
@@ -296,9 +298,10 @@ class ChannelAdapter(TwoWayChannel):
         if self._lost is None:
             super()._mark_lost(error, cause)
             if self._loop.is_running():
-                self._closing = self._loop.create_task(
-                    self._close(), name="mcpwire-close"
-                )
+                self._start_close()
+
+    def _start_close(self) -> None:
+        self._closing = self._loop.create_task(self._close(), name="mcpwire-close")
 
     async def _close(self) -> None:
         """Cancel the calls of the channel, then close it; each bounded in time."""

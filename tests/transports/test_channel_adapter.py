@@ -258,7 +258,10 @@ async def test_a_channel_that_awaits_its_cancelled_reader_can_be_closed(caplog):
     assert caplog.text.count("closing Reads failed") == 2
 
 
-async def test_a_channel_that_opens_too_late_is_closed():
+@pytest.mark.parametrize("seconds", [module.END_TIMEOUT_S, 0.0])
+async def test_a_channel_that_opens_too_late_is_closed(seconds, monkeypatch):
+    monkeypatch.setattr(module, "END_TIMEOUT_S", seconds)
+
     class Late(Own):
         async def open_channel(self, inbound, limits):
             opening.set()
@@ -268,12 +271,15 @@ async def test_a_channel_that_opens_too_late_is_closed():
                 await asyncio.sleep(0)  # one loop iteration
             return self
 
-    own, opening = Late(), asyncio.Event()
+        async def aclose(self):
+            closed.set()
+
+    own, opening, closed = Late(), asyncio.Event(), asyncio.Event()
     connecting = asyncio.create_task(mcpwire.Client(own).connect())
     await opening.wait()
     connecting.cancel()
     await asyncio.wait([connecting])
-    assert own.closed == 1
+    await closed.wait()
 
 
 async def test_an_abandoned_channel_is_closed_on_its_loop():
