@@ -452,7 +452,9 @@ class _Search:
                 self.record(url, "not JSON")
             except (DiscoveryError, UrlRefused) as error:
                 self.record(url, str(error))
-                raise
+                if unavailable is None:
+                    raise
+                break
             else:
                 self.record(url, "found")
                 return parsed
@@ -483,9 +485,10 @@ class _Search:
         # RFC 9728 section 7.6 leaves the choice to the client.
         issuers = resource.authorization_servers[:_MAX_SERVERS]
         # Some resources (Google's) name an issuer with an additional slash.
-        named = {issuer.rstrip("/") for issuer in resource.authorization_servers}
-        if known_issuer is not None and known_issuer.rstrip("/") in named:
-            issuers = (known_issuer,)
+        known = (known_issuer or "").rstrip("/")
+        named = [i for i in resource.authorization_servers if i.rstrip("/") == known]
+        if known_issuer is not None and named:
+            issuers = tuple(dict.fromkeys((known_issuer, *named)))[:_MAX_SERVERS]
         failure: AuthError | None = None
         for issuer in issuers:
             try:

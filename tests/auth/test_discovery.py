@@ -162,6 +162,8 @@ def test_an_unavailable_server_ends_discovery(place, answer, after):
     net, error = fail(answers, AuthTemporarilyUnavailable)
     assert net.urls[-1] in {ROOT_PRM, f"https://as{OPENID}"}  # the last one
     assert (error.status, error.retry_after) == (answer.status, after)
+    answers = {PRM: prm("https://as"), AS: answer, f"https://as{OPENID}": server("x")}
+    fail(answers, AuthTemporarilyUnavailable)  # not the wrong issuer of the next one
 
 
 @pytest.mark.pain("P34")
@@ -293,6 +295,8 @@ def test_the_known_issuer_is_used_and_no_other():
     slashed = {PRM: prm("https://as/"), AS: answers[AS]}
     assert find(slashed, known="https://as")[1][1] == found
     fail(slashed)
+    # A stored issuer whose spelling has changed since is not the only one tried.
+    assert find(answers, known="https://as/")[1][1] == found
     # A known issuer that is no longer named is not used.
     net, (_, found) = find({PRM: prm("https://as"), AS: answers[AS]}, known="https://o")
     assert found.issuer == "https://as"
