@@ -202,7 +202,7 @@ class Upstream:
         )
         tasks = downstream.tasks
         if converted is not None:
-            if method == ELICIT and revision < LATEST_SESSION:
+            if method == ELICIT and revision < LATEST_SESSION <= revision_of_server:
                 converted["requestedSchema"] = _older_form(converted, revision)
             converted = tasks.to_client(self.name, converted)
         answer = await downstream.send_request(method, converted, call)

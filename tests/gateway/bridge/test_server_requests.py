@@ -28,24 +28,30 @@ from mcpwire.gateway import Gateway
 SAMPLE = "sampling/createMessage"
 
 
+FIELDS = {"a": {"type": "string", "pattern": "^a", "default": "a"}}
+TEXT = {"type": "text", "text": ""}
+OWN_FORM = {**FORM, "requestedSchema": {"type": "object", "properties": FIELDS}}
+
+
 @pytest.mark.system("A50", "A51", "A52")
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize(
     ("method", "params", "answer"),
     [
         (ELICIT, FORM, ANSWER),
-        (ELICIT, FORM, {"action": "decline", "_meta": {"k": 1}}),
+        (ELICIT, OWN_FORM, {"action": "decline", "_meta": {"k": 1}}),
         ("roots/list", None, {"roots": [{"uri": "file:///a", "x": 1}]}),
         (
             SAMPLE,
             {"messages": [], "maxTokens": 5, "metadata": {"x": [1.0]}},
-            {"model": "m", "role": "assistant", "content": [], "stopReason": "any"},
+            {"model": "m", "role": "assistant", "content": TEXT, "x": 1},
         ),
     ],
 )
 async def test_requests_and_responses_between_sessions_pass_unchanged(
-    method, params, answer
+    method, params, answer, revision
 ):
-    async with raw(AskingServer(), **CAN) as client:
+    async with raw(AskingServer(revision), revision, **CAN) as client:
         call = {"name": "up_t", "arguments": {"ask": [[method, params]]}}
         id = client.request("tools/call", call)
         request = await client.wait_for(method)
