@@ -102,14 +102,14 @@ class Catalog:
         2026-07-28 server/utilities/caching: lists of servers that report no changes are
         fetched again after their lifetime.
         """
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
         for server_list in self._lists_of(kind):
-            if server_list.fresh_until <= now:
+            if server_list.fresh_until <= loop.time():
                 server_list.fresh_until = math.inf
                 server_list.version += 1
         merged = await self.get(kind)
         ends = (each.fresh_until for each in self._lists_of(kind))
-        return merged, min(ends, default=math.inf) - now
+        return merged, min(ends, default=math.inf) - loop.time()
 
     async def get(self, kind: str) -> MergedList:
         """Return the merged list of a kind; fetch stale lists of servers first."""

@@ -314,9 +314,17 @@ async def test_results_are_private_if_the_servers_are_selected_by_the_client(sco
 @on_a_virtual_clock
 @pytest.mark.rule("CACHE-06")
 async def test_list_of_a_server_that_reports_no_changes_is_kept_for_its_lifetime():
-    server = public(ttlMs=6_000)
-    async with through({"a": server}) as client:
-        for pause, count, ttl_ms in ((0, 1, 6_000), (5, 1, 1_000), (1, 2, 6_000)):
+    server, slow = public(ttlMs=6_000), public(ttlMs=6_000)
+    answer = slow.methods["tools/list"]
+
+    def late(*_):
+        message = {"jsonrpc": "2.0", "id": slow.current["id"], "result": answer()}
+        asyncio.get_running_loop().call_later(2, slow.send, message)
+        return SILENCE
+
+    slow.methods["tools/list"] = late
+    async with through({"a": server, "b": slow}) as client:
+        for pause, count, ttl_ms in ((0, 1, 4_000), (3, 1, 1_000), (1, 2, 2_000)):
             await asyncio.sleep(pause)
             assert (await client.list_tools_page()).ttl_ms == ttl_ms
             assert fetches(server) == count
