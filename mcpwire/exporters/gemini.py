@@ -91,10 +91,11 @@ def _choices(source: Any) -> list[JsonObject]:
     source = _merge_all_of(source)
     branches = alternatives_of(source)
     if branches and properties_of(source):
-        source, branches = merge_root_alternatives(source), []
+        merged = merge_root_alternatives(source)
+        source, branches = {**merged, "type": _kinds(source)}, []
     choices = []
     for inner in branches:
-        if isinstance(inner, dict) and isinstance(source.get("type"), str):
+        if isinstance(inner, dict) and "type" in source:
             inner = {"type": source["type"], **inner}  # noqa: PLW2901 - its whole form
         choices += _choices(inner)
     if not branches:

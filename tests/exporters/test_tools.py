@@ -176,13 +176,22 @@ GEMINI = [
     (
         {
             **whole({"a": TEXT, "b": TEXT}),
+            "type": ["object", "null"],
             "anyOf": [{"required": ["a"]}, {"title": "b"}],
         },
-        whole({"a": TEXT, "b": TEXT}),
+        {**whole({"a": TEXT, "b": TEXT}), **OR_NULL},
     ),
     (
-        {**TEXT, "oneOf": [{"format": "date-time"}, {"pattern": "^2"}]},
-        {"anyOf": [{**TEXT, "format": "date-time"}, {**TEXT, "pattern": "^2"}]},
+        {
+            "type": ["string", "null"],
+            "oneOf": [{"format": "date-time"}, {"pattern": "^2"}],
+        },
+        {
+            "anyOf": [
+                {**TEXT, **OR_NULL, "format": "date-time"},
+                {**TEXT, **OR_NULL, "pattern": "^2"},
+            ]
+        },
     ),
     ({"type": ["null"]}, {"type": "null"}),
     (
