@@ -322,9 +322,10 @@ async def test_list_of_a_server_that_reports_no_changes_is_kept_for_its_lifetime
         asyncio.get_running_loop().call_later(2, slow.send, message)
         return SILENCE
 
-    slow.methods["tools/list"] = late
+    slow.methods |= {"tools/list": late, "subscriptions/listen": lambda *_: SILENCE}
+    slow.members["capabilities"] = {"tools": {"listChanged": True}}
     async with through({"a": server, "b": slow}) as client:
-        for pause, count, ttl_ms in ((0, 1, 4_000), (3, 1, 1_000), (1, 2, 2_000)):
+        for pause, count, ttl_ms in ((0, 1, 4_000), (4, 2, 6_000), (3, 2, 3_000)):
             await asyncio.sleep(pause)
             assert (await client.list_tools_page()).ttl_ms == ttl_ms
             assert fetches(server) == count
