@@ -589,12 +589,14 @@ def _parameter(
     if _is_field(default):
         hint, default = Annotated[hint, default], MISSING
     for field in filter(_is_field, getattr(hint, "__metadata__", ())):
+        if default is not MISSING:
+            break
         if field.default_factory is not None:
             raise TypeError(
                 f"the parameter {parameter.name!r} has a Field with a default_factory: "
                 "give it a default"
             )
-        if default is MISSING and not field.is_required():
+        if not field.is_required():
             default = field.default
     return Parameter(parameter.name, hint, default, texts.get(parameter.name))
 

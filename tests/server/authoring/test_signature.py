@@ -125,7 +125,7 @@ def with_fields(
     a: Annotated[int, pydantic.Field(default=1, ge=0)],
     b: int = pydantic.Field(2, description="The b"),
     c: int = pydantic.Field(le=9),
-    site: pydantic.HttpUrl = SITE,
+    site: Annotated[pydantic.HttpUrl, pydantic.Field(default_factory=int)] = SITE,
 ): ...
 
 
