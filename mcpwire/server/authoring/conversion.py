@@ -267,6 +267,7 @@ _TO_PLAIN: Final[Mapping[type, Callable[[Any], Any]]] = {
     int: int.__int__,
     float: float.__float__,
     bytes: bytes,
+    collections.UserString: str,
     collections.abc.Mapping: dict,
     collections.abc.Sequence: list,
     collections.abc.Set: list,

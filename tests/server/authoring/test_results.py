@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import sys
 import uuid
-from collections import ChainMap, OrderedDict, deque
+from collections import ChainMap, OrderedDict, UserString, deque
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -133,7 +133,7 @@ def test_any_value_is_converted_to_content(value, content):
     ("value", "data"),
     [
         ({"a": 1}, {"a": 1}),
-        ({1: Color.RED}, {"1": "red"}),
+        ({1: Color.RED, 2: UserString("b")}, {"1": "red", "2": "b"}),
         (MappingProxyType({"a": deque([range(2)])}), {"a": [[0, 1]]}),
         (Point(1), {"x": 1, "y": 0.5}),
         (Struct(1), {"a": 1}),
