@@ -15,6 +15,7 @@ import contextlib
 import enum
 import functools
 import inspect
+import math
 import operator
 import re
 import types
@@ -729,7 +730,8 @@ def _multiple_stand_in(hint: Any, bounds: dict[str, Any], bounded: Any) -> Any:
 
     def make(value: Any, *, strict: bool) -> Any:
         number = msgspec.convert(value, checked, strict=strict)
-        if Fraction(str(number)) % Fraction(str(divisor)):
+        is_finite = math.isfinite(number)
+        if not is_finite or Fraction(str(number)) % Fraction(str(divisor)):
             raise Fault([((), f"Expected `float` that's a multiple of {divisor}")])
         return number
 

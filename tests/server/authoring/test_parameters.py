@@ -158,8 +158,8 @@ def test_valid_argument_is_converted(hint, sent, made):
         (Pair, [1, "x", 2], "a: expected array of at most length 2, got 3, got array"),
         (Annotated[int, Arg(ge=1)], 0, "a: expected integer >= 1, got number 0"),
         *(
-            (hint, 0.35, "a: expected number that's a multiple of 0.1, got number 0.35")
-            for hint in (Step, Step | None)
+            (hint, n, f"a: expected number that's a multiple of 0.1, got number {n}")
+            for hint, n in ((Step, 0.35), (Step | None, 0.35), (Step, float("inf")))
         ),
         (
             Annotated[float, Arg(multiple_of=0.1, le=1)],
