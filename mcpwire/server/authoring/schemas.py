@@ -312,16 +312,16 @@ def fields_of(kind: Any) -> list[Field] | None:
 
 def _tuple_fields(kind: Any) -> list[Field]:
     """Return the fields of a `NamedTuple`; its JSON is an array."""
-    hints = type_hints(kind)
+    hints, defaults = type_hints(kind), kind._field_defaults
     return [
         Field(
             name,
             name,
             hints.get(name, Any),
-            parameter.default is parameter.empty,
-            _default_keyword(parameter.default),
+            name not in defaults,
+            _default_keyword(defaults.get(name, attrs.NOTHING)),
         )
-        for name, parameter in inspect.signature(kind).parameters.items()
+        for name in kind._fields
     ]
 
 
@@ -893,3 +893,6 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
     stand_in.describe = lambda schemas: _class_schema(
         kind, fields, schemas.raw(hints), struct.__struct_config__
     )
+            if issubclass(kind, tuple):  # as msgspec, without its own `__new__`
+                given = {**kind._field_defaults, **given}
+                return kind._make(given[name] for name in kind._fields)

@@ -80,6 +80,10 @@ class Pair(NamedTuple):
     second: str = "x"
 
 
+class Parsed(Pair):
+    def __new__(cls, text): ...
+
+
 class Struct(msgspec.Struct):
     a: int
 
