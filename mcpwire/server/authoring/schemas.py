@@ -18,6 +18,7 @@ import inspect
 import math
 import operator
 import re
+import sys
 import types
 import typing
 from fractions import Fraction
@@ -657,28 +658,41 @@ def _translate_annotated(hint: Any, stand_ins: StandIns) -> Any:
     metadata = hint.__metadata__
     # Results are written without pydantic, so they are not read by it either.
     if stand_ins.is_exact and any(map(_needs_pydantic, metadata)):
-        return _pydantic_stand_in(hint)
+        items = [_pydantic_field(item) for item in metadata]
+        return _pydantic_stand_in(Annotated[(hint.__origin__, *items)])
     attributes = attributes_of(metadata)
     result = _add_bounds(
         _translate(hint.__origin__, stand_ins),
         {name: attributes[name] for name in BOUNDS if name in attributes},
     )
+    keywords = _keywords(attributes)
+    return Annotated[result, msgspec.Meta(**keywords)] if keywords else result
+
+
+def _keywords(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that only the schema contains."""
     extra = dict(attributes.get("extra_json_schema", ()))
     if "header" in attributes:
         # 2026-07-28 streamable-http, "Custom Headers from Tool Parameters".
         extra["x-mcp-header"] = attributes["header"]
     if "choices" in attributes:
         extra[TITLES] = dict(attributes["choices"])
-    keywords: dict[str, Any] = {
-        name: attributes[name]
-        for name in ("title", "description", "examples")
-        if name in attributes
-    }
+    keywords = {name: attributes[name] for name in _ANNOTATIONS if name in attributes}
     if "examples" in keywords:
         keywords["examples"] = [to_json_value(each) for each in keywords["examples"]]
-    if extra:
-        keywords["extra_json_schema"] = extra
-    return Annotated[result, msgspec.Meta(**keywords)] if keywords else result
+    return {**keywords, "extra_json_schema": extra} if extra else keywords
+
+
+def _pydantic_field(item: Any) -> Any:
+    """Return an annotation as a `Field` of pydantic, if pydantic ignores it."""
+    if not isinstance(item, (str, Arg, msgspec.Meta)):
+        return item
+    attributes = attributes_of([item])
+    keywords = _keywords(attributes)
+    keywords["json_schema_extra"] = keywords.pop("extra_json_schema", None)
+    bounds = {name: attributes[name] for name in BOUNDS if name in attributes}
+    pydantic: Any = sys.modules["pydantic"]
+    return pydantic.Field(**keywords, **bounds)
 
 
 _PYDANTIC_OPTIONS: Final = ("discriminator", "strip_whitespace", "to_lower", "to_upper")
@@ -884,6 +898,9 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
         values = zip(parameters, msgspec.structs.astuple(converted), strict=True)
         given = {name: v for name, v in values if v is not msgspec.UNSET}
         try:
+            if issubclass(kind, tuple):  # as msgspec, without its own `__new__`
+                given = {**kind._field_defaults, **given}
+                return kind._make(given[name] for name in kind._fields)
             return kind(**given)
         except (TypeError, ValueError) as error:
             # Validators of attrs add the attribute and the value to the message.
@@ -893,6 +910,3 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
     stand_in.describe = lambda schemas: _class_schema(
         kind, fields, schemas.raw(hints), struct.__struct_config__
     )
-            if issubclass(kind, tuple):  # as msgspec, without its own `__new__`
-                given = {**kind._field_defaults, **given}
-                return kind._make(given[name] for name in kind._fields)

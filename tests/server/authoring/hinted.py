@@ -118,7 +118,11 @@ class Validated:
 
 Even = Annotated[int, pydantic.AfterValidator(lambda n: n - n % 2)]
 Words = Annotated[list[str], pydantic.BeforeValidator(lambda text: text.split())]
-Lower = Annotated[str, pydantic.StringConstraints(to_lower=True, max_length=3)]
+Lower = Annotated[
+    str,
+    Arg("Small", header="L", max_length=3),
+    pydantic.StringConstraints(to_lower=True),
+]
 Id = NewType("Id", int)
 Step = NewType("Step", Annotated[float, Arg(multiple_of=0.1)])
 MISSING = object()

@@ -22,6 +22,7 @@ from hinted import (
     Color,
     Even,
     Id,
+    Lower,
     Marked,
     Model,
     Named,
@@ -205,6 +206,10 @@ MODEL = record(
             ),
         ),
         (Even, INTEGER),
+        (
+            Lower,
+            {**STRING, "maxLength": 3, "description": "Small", "x-mcp-header": "L"},
+        ),
         (
             Pet,
             {
