@@ -313,17 +313,22 @@ def fields_of(kind: Any) -> list[Field] | None:
 
 def _tuple_fields(kind: Any) -> list[Field]:
     """Return the fields of a `NamedTuple`; its JSON is an array."""
-    hints, defaults = type_hints(kind), kind._field_defaults
+    hints = type_hints(kind)
     return [
         Field(
             name,
             name,
             hints.get(name, Any),
-            name not in defaults,
-            _default_keyword(defaults.get(name, attrs.NOTHING)),
+            parameter.default is parameter.empty,
+            _default_keyword(parameter.default),
         )
-        for name in kind._fields
+        for name, parameter in inspect.signature(_tuple_base(kind)).parameters.items()
     ]
+
+
+def _tuple_base(kind: Any) -> Any:
+    """Return the `NamedTuple` itself; a subclass may have another constructor."""
+    return next(each for each in kind.__mro__ if "_fields" in vars(each))
 
 
 def _struct_fields(kind: Any) -> list[Field] | None:
@@ -899,8 +904,7 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
         given = {name: v for name, v in values if v is not msgspec.UNSET}
         try:
             if issubclass(kind, tuple):  # as msgspec, without its own `__new__`
-                given = {**kind._field_defaults, **given}
-                return kind._make(given[name] for name in kind._fields)
+                return tuple.__new__(kind, _tuple_base(kind)(**given))
             return kind(**given)
         except (TypeError, ValueError) as error:
             # Validators of attrs add the attribute and the value to the message.
