@@ -19,9 +19,7 @@ LEAK_GRACE_S = 15.0
 """How long resources that are being closed may take on a loaded machine."""
 
 FIRST = (
-    "check/test_command.py",
-    "check/test_foreign.py",
-    "check/test_own_server.py",
+    *("check/test_command.py", "check/test_foreign.py", "check/test_own_server.py"),
     "scoreboard/test_run.py",
 )
 """Modules with tests of 15 to 40 seconds: started last, one would run alone."""

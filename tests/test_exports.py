@@ -143,10 +143,7 @@ def test_missing_docstring_is_found():
         def _private(self): ...
 
     assert list(undocumented("Bare", Bare)) == [
-        "Bare",
-        "Bare.method",
-        "Bare.value",
-        "Bare.plain",
+        *("Bare", "Bare.method", "Bare.value", "Bare.plain")
     ]
 
 

@@ -61,11 +61,8 @@ GOES_UP = [
 @pytest.mark.parametrize(
     "frame",
     [
-        "{}",
-        "def late():\n    {}",
-        "class A:\n    def late(self):\n        {}",
-        "if TYPE_CHECKING:\n    {}",
-        "try:\n    {}\nexcept ImportError:\n    pass",
+        *("{}", "def late():\n    {}", "class A:\n    def late(self):\n        {}"),
+        *("if TYPE_CHECKING:\n    {}", "try:\n    {}\nexcept ImportError:\n    pass"),
     ],
     ids=["plain", "in a function", "in a method", "for types only", "in a try"],
 )

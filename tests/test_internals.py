@@ -45,10 +45,8 @@ def test_use_of_internals_is_found(source, found):
 @pytest.mark.parametrize(
     "source",
     [
-        "import mcpwire",
-        "from mcpwire import Client",
-        "from mcpwire.testing import leak_check",
-        "client.__dict__",
+        *("import mcpwire", "from mcpwire import Client"),
+        *("from mcpwire.testing import leak_check", "client.__dict__"),
         "client._somebody_elses",
         "class Fake:\n    def go(self):\n        self._at = 1",
     ],

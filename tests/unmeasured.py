@@ -39,9 +39,7 @@ FOLDERS: Final = (
     *("bench/test_result_schema.py", "benchmarks/", "budgets/"),
     *("check/test_foreign.py", "cli/test_interrupt.py", "cli/test_processes.py"),
     *(
-        "cli/test_forms_at_a_terminal.py",
-        "conformance/",
-        "docs/",
+        *("cli/test_forms_at_a_terminal.py", "conformance/", "docs/"),
         "gateway/test_scale.py",
     ),
     *("group/test_scale.py", "loops/", "matrix/", "oauth/test_engine_interrupted.py"),
@@ -54,12 +52,7 @@ transport, in many processes, of the tree itself.
 """
 
 CELLS: Final = (
-    "adversity/",
-    "client/",
-    "oauth/",
-    "over_http/",
-    "sync/",
-    "testing/",
+    *("adversity/", "client/", "oauth/", "over_http/", "sync/", "testing/"),
     "transports/",
 )
 """Folders with many tests that run on several grounds and are measured on one."""

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.duplex import Duplex
 
 REVISIONS: Final = (
-    "2024-11-05",
-    "2025-03-26",
-    "2025-06-18",
-    "2025-11-25",
-    "2026-07-28",
+    *("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"),
 )
 LATEST: Final = REVISIONS[-1]
 LATEST_SESSION: Final = REVISIONS[-2]

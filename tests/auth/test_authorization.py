@@ -144,13 +144,9 @@ def test_a_response_with_another_state_is_refused(state, outcome):
 
 ADVERTISED = {"authorization_response_iss_parameter_supported": True}
 OTHER_ISSUERS = [
-    "https://evil.example",
-    "https://as.example/tenant/",
-    "https://AS.example/tenant",
-    "https://as.example:443/tenant",
-    "https://as.example/%74enant",
-    "https://as.example",
-    "",
+    *("https://evil.example", "https://as.example/tenant/"),
+    *("https://AS.example/tenant", "https://as.example:443/tenant"),
+    *("https://as.example/%74enant", "https://as.example", ""),
 ]
 
 

@@ -227,9 +227,7 @@ REFUSED_URLS = {
     "a script": "javascript:alert(1)",
 }
 ENDPOINTS = [
-    "authorization_endpoint",
-    "token_endpoint",
-    "registration_endpoint",
+    *("authorization_endpoint", "token_endpoint", "registration_endpoint"),
     "revocation_endpoint",
 ]
 

@@ -208,11 +208,7 @@ RESOURCES = {
     "broken": BROKEN,
 }
 BEHAVIOURS = (
-    "agrees",
-    "denies",
-    "leaves",
-    "comes from another",
-    "comes with another state",
+    *("agrees", "denies", "leaves", "comes from another", "comes with another state"),
 )
 CHANGES = (
     [("resource", named) for named in RESOURCES]

@@ -94,11 +94,8 @@ def test_server_metadata_is_read():
 FORGIVEN = {
     "null everywhere": dict.fromkeys(
         (
-            "authorization_endpoint",
-            "registration_endpoint",
-            "revocation_endpoint",
-            "scopes_supported",
-            "code_challenge_methods_supported",
+            *("authorization_endpoint", "registration_endpoint", "revocation_endpoint"),
+            *("scopes_supported", "code_challenge_methods_supported"),
             "client_id_metadata_document_supported",
         )
     ),

@@ -23,11 +23,8 @@ PUBLIC = parse_url("https://mcp.example/mcp")
 LOOPBACK = parse_url("http://127.0.0.1:8000/mcp")
 
 FIELDS = (
-    "the resource metadata",
-    "the authorization server",
-    "the authorization endpoint",
-    "the token endpoint",
-    "the registration endpoint",
+    *("the resource metadata", "the authorization server"),
+    *("the authorization endpoint", "the token endpoint", "the registration endpoint"),
     "the revocation endpoint",
 )
 

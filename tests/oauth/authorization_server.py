@@ -190,11 +190,8 @@ class AuthorizationServer:
             "revocation_endpoint": base + "/revoke",
             "response_types_supported": ["code"],
             "grant_types_supported": [
-                "authorization_code",
-                "refresh_token",
-                "client_credentials",
-                JWT_BEARER,
-                TOKEN_EXCHANGE,
+                *("authorization_code", "refresh_token", "client_credentials"),
+                *(JWT_BEARER, TOKEN_EXCHANGE),
             ],
         }
         optional = {

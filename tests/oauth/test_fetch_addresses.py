@@ -27,16 +27,8 @@ from mcpwire.auth.errors import AuthTemporarilyUnavailable, UrlRefused
 
 # One of each kind; `UrlPolicy` defines the kinds.
 INSIDE = (
-    "127.0.0.1",
-    "::ffff:127.0.0.1",
-    "10.0.0.1",
-    "fd00:ec2::254",
-    "169.254.169.254",
-    "64:ff9b::a9fe:a9fe",
-    "100.64.0.1",
-    "168.63.129.16",
-    "0.0.0.0",
-    "224.0.0.1",
+    *("127.0.0.1", "::ffff:127.0.0.1", "10.0.0.1", "fd00:ec2::254", "169.254.169.254"),
+    *("64:ff9b::a9fe:a9fe", "100.64.0.1", "168.63.129.16", "0.0.0.0", "224.0.0.1"),
 )
 
 

@@ -344,10 +344,8 @@ def test_the_preferred_port_is_used_when_it_is_free():
 @pytest.mark.parametrize(
     "uri",
     [
-        "https://app.example:{port}/callback",
-        "http://127.0.0.1:{port}/other",
-        "http://app.example:{port}/callback",
-        "nothing",
+        *("https://app.example:{port}/callback", "http://127.0.0.1:{port}/other"),
+        *("http://app.example:{port}/callback", "nothing"),
     ],
 )
 def test_a_foreign_preferred_uri_is_ignored(uri):

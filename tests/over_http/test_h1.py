@@ -275,10 +275,7 @@ def test_error_for_bytes_that_are_not_http_quotes_them_with_a_hint(data, hint):
 
 
 LEFTOVERS = [
-    b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
-    b"x",
-    b"HTTP/1.1 2",
-    b"\0",
+    *(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", b"x", b"HTTP/1.1 2", b"\0")
 ]
 
 
@@ -359,18 +356,9 @@ def test_keep_alive_timeout_is_read(field, seconds):
 
 PIECES = st.sampled_from(
     [
-        OK,
-        b"HTTP/1.1 100 C\r\n\r\n",
-        b"content-length: 3\r\n",
-        b"transfer-encoding: chunked\r\n",
-        b"x: y\r\n",
-        b"\r\n",
-        b"abc",
-        b"3\r\nabc\r\n",
-        b"0\r\n\r\n",
-        b"\n",
-        b" ",
-        b"\0",
+        *(OK, b"HTTP/1.1 100 C\r\n\r\n", b"content-length: 3\r\n"),
+        *(b"transfer-encoding: chunked\r\n", b"x: y\r\n", b"\r\n", b"abc"),
+        *(b"3\r\nabc\r\n", b"0\r\n\r\n", b"\n", b" ", b"\0"),
     ]
 )
 

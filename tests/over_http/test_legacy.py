@@ -168,18 +168,11 @@ async def test_event_over_the_limit_ends_the_connection(engine, ending):
 @pytest.mark.parametrize(
     "form",
     [
-        "{other}/m",
-        "//{other_host}/m",
-        "{own}@{other_host}/m",
-        "http://user:secret@{own_host}/m",
-        "\\\\{other_host}\\m",
-        "/\\{other_host}/m",
-        "https://{own_host}/m",
-        "ftp://{own_host}/m",
-        "http://localhost:{own_port}/m",
-        "http://[::1]:{own_port}/m",
-        "http:\\\\{other_host}/m",
-        "javascript:alert(1)",
+        *("{other}/m", "//{other_host}/m", "{own}@{other_host}/m"),
+        *("http://user:secret@{own_host}/m", "\\\\{other_host}\\m"),
+        *("/\\{other_host}/m", "https://{own_host}/m", "ftp://{own_host}/m"),
+        *("http://localhost:{own_port}/m", "http://[::1]:{own_port}/m"),
+        *("http:\\\\{other_host}/m", "javascript:alert(1)"),
     ],
 )
 async def test_endpoint_at_another_origin_is_refused_and_gets_no_request(engine, form):
@@ -326,10 +319,7 @@ async def test_redirects_within_the_origin_are_followed_if_allowed(engine, monke
         async with opened(server.url, engine, follow_redirects=True) as client:
             assert await tool_text(client.tool("hi")) == "hi"
         assert [request.target for request in server.requests] == [
-            "/sse",
-            "/a/b",
-            "/a/m?session=s1",
-            "/n?session=s1",
+            *("/sse", "/a/b", "/a/m?session=s1", "/n?session=s1")
         ]
 
 

@@ -236,28 +236,13 @@ def test_result_of_a_header_function_must_be_a_mapping():
 # Credentials over HTTP...
 
 SECRET_HEADERS = (
-    "Authorization",
-    "authorization",
-    "Proxy-Authorization",
-    "Cookie",
-    "X-API-Key",
-    "api-key",
-    "apikey",
-    "X-Auth-Token",
-    "X-Access-Key",
-    "x-goog-api-key",
-    "X-Amz-Security-Token",
-    "PRIVATE-TOKEN",
-    "X-Auth",
-    "x-client-secret",
+    *("Authorization", "authorization", "Proxy-Authorization", "Cookie", "X-API-Key"),
+    *("api-key", "apikey", "X-Auth-Token", "X-Access-Key", "x-goog-api-key"),
+    *("X-Amz-Security-Token", "PRIVATE-TOKEN", "X-Auth", "x-client-secret"),
     "X-Password",
 )
 HARMLESS_HEADERS = (
-    "X-Tenant",
-    "Accept-Language",
-    "User-Agent",
-    "X-Author",
-    "traceparent",
+    *("X-Tenant", "Accept-Language", "User-Agent", "X-Author", "traceparent"),
     "X-Monkey",
 )
 
@@ -274,10 +259,7 @@ def test_other_header_names_are_not_credentials(name):
 
 INSECURE = (PLAIN, "http://10.0.0.1/", "http://localhost.example/", "http://0.0.0.0/")
 SECURE = (
-    URL,
-    "http://localhost:8000/mcp",
-    "http://127.0.0.1/",
-    "http://[::1]:1/",
+    *(URL, "http://localhost:8000/mcp", "http://127.0.0.1/", "http://[::1]:1/"),
     "http://0x7f.1/",
 )
 

@@ -71,9 +71,7 @@ def test_content_type_is_matched_ignoring_case_and_parameters(content_type, kind
 # Pieces of streams...
 
 LONE = [
-    b'data: {"a":1}\n\n',
-    b"data: {}\r\n\r\n",
-    b"event: message\ndata: {}\n\n",
+    *(b'data: {"a":1}\n\n', b"data: {}\r\n\r\n", b"event: message\ndata: {}\n\n"),
     b"event: message\r\ndata: { }\r\n\r\n",
 ]
 MIXED = [

@@ -26,10 +26,8 @@ each_revision = pytest.mark.parametrize("revision", REVISIONS, ids=str)
 
 # Names that no schema has because it writes these params in place.
 IN_PLACE = {
-    "CancelTaskRequestParams",
-    "ElicitationCompleteNotificationParams",
-    "GetTaskPayloadRequestParams",
-    "GetTaskRequestParams",
+    *("CancelTaskRequestParams", "ElicitationCompleteNotificationParams"),
+    *("GetTaskPayloadRequestParams", "GetTaskRequestParams"),
 }
 
 

@@ -267,12 +267,7 @@ def test_late_failure_of_the_probe_does_not_fail_initialize(case):
         silence(), probe_gets(error, 9.0), initialize_gets(initialized(), 9.1)
     )
     assert played.transcript == [
-        PROBE,
-        "wait 5 s",
-        INITIALIZE,
-        "wait",
-        "wait",
-        INITIALIZED,
+        *(PROBE, "wait 5 s", INITIALIZE, "wait", "wait", INITIALIZED)
     ]
 
 

@@ -36,12 +36,8 @@ EXCLUDED = {
     ),
     **dict.fromkeys(
         (
-            "ClientNotification",
-            "ClientRequest",
-            "ClientResult",
-            "ServerNotification",
-            "ServerRequest",
-            "ServerResult",
+            *("ClientNotification", "ClientRequest", "ClientResult"),
+            *("ServerNotification", "ServerRequest", "ServerResult"),
         ),
         UNION,
     ),
@@ -55,13 +51,8 @@ EXCLUDED = {
     ),
     **dict.fromkeys(
         (
-            "Cursor",
-            "LoggingLevel",
-            "ProgressToken",
-            "RequestId",
-            "ResultType",
-            "Role",
-            "TaskStatus",
+            *("Cursor", "LoggingLevel", "ProgressToken", "RequestId", "ResultType"),
+            *("Role", "TaskStatus"),
         ),
         LEAF,
     ),

@@ -26,12 +26,8 @@ FIELDS = {
 
 # No wire types: `mcpwire.errors` has them.
 ERRORS = {
-    "HeaderMismatchError",
-    "InternalError",
-    "InvalidParamsError",
-    "MethodNotFoundError",
-    "MissingRequiredClientCapabilityError",
-    "ParseError",
+    *("HeaderMismatchError", "InternalError", "InvalidParamsError"),
+    *("MethodNotFoundError", "MissingRequiredClientCapabilityError", "ParseError"),
     "UnsupportedProtocolVersionError",
 }
 

@@ -110,11 +110,7 @@ async def test_header_mismatch_after_a_retry_refreshes_the_tools_once():
             result = await client.call_tool("mirrored", {"region": "eu"})
             assert result.text == "eu"
     assert server.verbs() == [
-        "server/discover",
-        "tools/call",
-        "tools/call",
-        "tools/list",
-        "tools/call",
+        *("server/discover", "tools/call", "tools/call", "tools/list", "tools/call")
     ]
 
 

@@ -60,10 +60,7 @@ async def test_requests_after_initialize_carry_version_and_session(replies):
         assert probe.headers[VERSION] == "2026-07-28"
         assert VERSION not in initialize.headers
         assert sorted(request.verb for request in rest) == [
-            "DELETE",
-            "GET",
-            "POST",
-            "POST",
+            *("DELETE", "GET", "POST", "POST")
         ]
         for request in rest:
             assert request.headers[VERSION] == "2025-11-25"

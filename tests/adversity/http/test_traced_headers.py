@@ -52,12 +52,8 @@ async def test_trace_reports_each_head_of_http_sse():
             posts = 5  # the probe, initialize twice, initialized and the call
             await until(lambda: lines.count("HTTP 202") == posts - 2)
     assert lines[:6] == [
-        "POST /sse HTTP/1.1",
-        "HTTP 405",
-        "POST /sse HTTP/1.1",
-        "HTTP 405",
-        "GET /sse HTTP/1.1",
-        "HTTP 200",
+        *("POST /sse HTTP/1.1", "HTTP 405", "POST /sse HTTP/1.1", "HTTP 405"),
+        *("GET /sse HTTP/1.1", "HTTP 200"),
     ]
     assert lines.count("POST /messages?*** HTTP/1.1") == posts - 2
     assert SECRET not in "".join(heads)
@@ -74,8 +70,5 @@ async def test_trace_reports_a_redirect():
             del lines[:]
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             assert lines == [
-                "POST /mcp HTTP/1.1",
-                "HTTP 307",
-                "POST /new HTTP/1.1",
-                "HTTP 200",
+                *("POST /mcp HTTP/1.1", "HTTP 307", "POST /new HTTP/1.1", "HTTP 200")
             ]

@@ -11,15 +11,10 @@ import mcpwire
 pytestmark = pytest.mark.attack("S30")
 
 UNENCRYPTED = (
-    "http://mcp.example/mcp",
-    "http://mcp.example:443/mcp",
-    "http://93.184.216.34/mcp",
-    "http://10.0.0.1/mcp",
-    "http://169.254.169.254/mcp",
-    "http://0.0.0.0/mcp",
-    "http://localhost.example/mcp",
-    "http://127.0.0.1.example/mcp",
-    "HTTP://mcp.example/mcp",
+    *("http://mcp.example/mcp", "http://mcp.example:443/mcp"),
+    *("http://93.184.216.34/mcp", "http://10.0.0.1/mcp", "http://169.254.169.254/mcp"),
+    *("http://0.0.0.0/mcp", "http://localhost.example/mcp"),
+    *("http://127.0.0.1.example/mcp", "HTTP://mcp.example/mcp"),
 )
 AUTH = {
     "oauth": lambda: "oauth",

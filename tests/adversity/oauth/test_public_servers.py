@@ -81,21 +81,11 @@ def public_servers(internet: Internet, **options: Any) -> Iterator[tuple[Any, An
 
 
 IGNORED = (
-    "jwks_uri",
-    "service_documentation",
-    "op_policy_uri",
-    "op_tos_uri",
-    "introspection_endpoint",
-    "userinfo_endpoint",
-    "device_authorization_endpoint",
-    "pushed_authorization_request_endpoint",
-    "check_session_iframe",
-    "registration_client_uri",
-    "resource_documentation",
-    "resource_policy_uri",
-    "resource_tos_uri",
-    "signed_metadata",
-    "logo_uri",
+    *("jwks_uri", "service_documentation", "op_policy_uri", "op_tos_uri"),
+    *("introspection_endpoint", "userinfo_endpoint", "device_authorization_endpoint"),
+    *("pushed_authorization_request_endpoint", "check_session_iframe"),
+    *("registration_client_uri", "resource_documentation", "resource_policy_uri"),
+    *("resource_tos_uri", "signed_metadata", "logo_uri"),
 )
 
 

@@ -99,12 +99,7 @@ def test_every_use_in_a_forked_process_raises():
     output = fork(USING, "through exit functions")
     refused = [line for line in output.splitlines() if " refused: " in line]
     assert [line.split()[0] for line in refused] == [
-        "call_tool",
-        "list_tools",
-        "ping",
-        "connect",
-        "notify",
-        "aclose",
+        *("call_tool", "list_tools", "ping", "connect", "notify", "aclose")
     ]
     assert all(
         "after a fork" in line or "another event loop" in line for line in refused

@@ -18,10 +18,7 @@ from mcpwire.server.auth import ResourceServer, StaticTokens
 NAMED = (
     *("host", "origin", "accept", "content-type", "content-encoding", "authorization"),
     *(
-        "mcp-protocol-version",
-        "mcp-session-id",
-        "mcp-method",
-        "mcp-name",
+        *("mcp-protocol-version", "mcp-session-id", "mcp-method", "mcp-name"),
         "mcp-param-x",
     ),
     *("last-event-id", "access-control-request-method", "transfer-encoding", "dpop"),
