@@ -46,6 +46,5 @@ CAPABILITIES = {
 
 
 def server(methods=None, **members):
-    """Return a server with all capabilities."""
     given = {"capabilities": CAPABILITIES, **members}
     return FakeServer({**METHODS, **(methods or {})}, **given)

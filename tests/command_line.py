@@ -9,15 +9,12 @@ if TYPE_CHECKING:
 
 
 class Done(NamedTuple):
-    """The result of one command."""
-
     code: int
     out: str
     err: str
 
 
 def run_here(capsys: pytest.CaptureFixture[str], *words: str) -> Done:
-    """Run a command line in this process."""
     from mcpwire.cli.main import main
 
     capsys.readouterr()

@@ -129,7 +129,6 @@ def spec_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """Run async tests on asyncio only."""
     return "asyncio"
 
 

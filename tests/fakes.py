@@ -167,5 +167,4 @@ class FakeServer:
 
 
 def text(value: str) -> dict[str, Any]:
-    """Return a tool result with one block of text."""
     return {"content": [{"type": "text", "text": value}]}

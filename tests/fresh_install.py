@@ -28,7 +28,6 @@ TIMEOUT_S = 120.0
 
 
 def run(*words: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
-    """Run a command and return its output; print the output if it fails."""
     done = subprocess.run(
         [str(word) for word in words],
         cwd=cwd,

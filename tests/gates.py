@@ -127,7 +127,6 @@ class Finding(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        """Return one line."""
         return f"[{self.gate}] {self.where}: {self.what}"
 
 
@@ -315,7 +314,6 @@ def check_private_names(modules: list[Module]) -> Iterator[Finding]:
 
 
 def check_cycles(modules: list[Module]) -> Iterator[Finding]:
-    """Imports at load time form no cycle."""
     known = known_names(modules)
     graph = {
         module.name: sorted(
@@ -354,7 +352,6 @@ def _find_circle(
 
 
 def check_file_sizes(modules: list[Module]) -> Iterator[Finding]:
-    """No file is too long to read."""
     for module in modules:
         lines = module.source.count("\n")
         if lines > MAX_FILE_LINES:
@@ -432,7 +429,6 @@ def check_class_in_one_file(modules: list[Module]) -> Iterator[Finding]:
 def _children(
     places: Mapping[str, list[tuple[str, ast.ClassDef]]],
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return the subclasses of each class, with their files."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name, defined in places.items():
         for path, node in defined:
@@ -546,7 +542,6 @@ def _exceptions(modules: Iterable[Module]) -> set[str]:
 
 
 def check_error_texts(modules: list[Module]) -> Iterator[Finding]:
-    """Every error text is plain English."""
     errors = _exceptions(modules)
     for module in modules:
         for node in ast.walk(module.tree):

@@ -82,7 +82,6 @@ def docstring_lines(tree: ast.AST) -> set[int]:
 
 
 def figures(package: Iterable[Module]) -> dict[str, int]:
-    """Measure the package."""
     found: Counter[str] = Counter()
     folders = set()
     for module in package:
@@ -129,7 +128,6 @@ def measured() -> Table:
 
 
 def load() -> Table:
-    """Return the ceilings."""
     return tomllib.loads(CEILINGS.read_text(encoding="utf-8"))
 
 
@@ -172,7 +170,6 @@ def lowered(table: Table, ceilings: Table) -> Table:
 
 
 def render(table: Table) -> str:
-    """Return the text of the file."""
     parts = [
         f'["{part}"]\n' + "".join(f'"{name}" = {n}\n' for name, n in row.items())
         for part, row in table.items()
@@ -181,7 +178,6 @@ def render(table: Table) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Print the figures, or lower the ceilings."""
     table, ceilings = measured(), load()
     if words == ["--write"]:
         ceilings = lowered(table, ceilings)

@@ -37,7 +37,6 @@ class Look(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        """Return one line."""
         return f"{self.path}:{self.line}: {self.what} of {self.module}"
 
 
@@ -99,7 +98,6 @@ def by_folder(private: Iterable[Look]) -> Counter[str]:
 
 
 def main(words: list[str]) -> None:
-    """Print the requested list."""
     with uncollected():
         private, imported = looks(list(read(ROOT, PACKAGE)), read(ROOT, "tests"))
     if not words:

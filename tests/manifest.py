@@ -34,7 +34,6 @@ def load(text: str) -> tuple[dict[str, str], int]:
 
 
 def kind_of(status: str) -> str:
-    """Return "covered", "partly", "open", "waived" or "not ours"."""
     return re.split(r" #|:", status, maxsplit=1)[0]
 
 

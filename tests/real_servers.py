@@ -29,7 +29,6 @@ class RealServer:
     cwd: str | None = None
 
     def after(self, seconds: float) -> RealServer:
-        """Return a server that sleeps first and then becomes this one."""
         sleep = ("/bin/sh", "-c", 'sleep "$0"; exec "$@"', str(seconds))
         return replace(self, argv=(*sleep, *self.argv))
 

@@ -25,7 +25,6 @@ STATELESS = "2026-07-28"
 
 
 def sampled(answer):
-    """Return the result of a sampling request."""
     return CreateMessageResult("assistant", TextContent(answer), "m")
 
 

@@ -18,7 +18,6 @@ BOUND_S = 30.0
 
 
 async def connect_error(target, expected=mcpwire.MCPError, **options):
-    """Connect, within a bound, and return the expected error."""
     client = mcpwire.Client(target, **options)
     with pytest.raises(expected) as caught:
         async with asyncio.timeout(BOUND_S):

@@ -47,7 +47,6 @@ OAUTH_METADATA = "/.well-known/oauth-authorization-server"
 
 
 def well_known(issuer):
-    """Return the metadata URL of an authorization server."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{OAUTH_METADATA}{path}"
@@ -84,7 +83,6 @@ def server_document(issuer=ISSUER, /, **members):
 
 
 def is_present(_, value):
-    """Return whether a document has a member with this value."""
     return value is not None and value is not False
 
 
@@ -104,7 +102,6 @@ def metadata(issuer=ISSUER, **members):
 
 
 def registered(client_id="client-1", issuer=ISSUER, **members):
-    """Return a client that has registered itself."""
     members = {"redirect_uri": REDIRECT, "auth_method": "none"} | members
     return Identity(client_id, issuer=issuer, kind="registered", **members)
 
@@ -162,7 +159,6 @@ class Store:
 
     @property
     def record(self):
-        """Return the stored record, loaded back."""
         return None if self.data is None else load(self.data)
 
     def put(self, record):
@@ -217,12 +213,10 @@ class World:
 
     @property
     def kinds(self):
-        """Return the names of the steps in order."""
         return [type(step).__name__ for step in self.ledger]
 
     @property
     def urls(self):
-        """Return the URL of each request."""
         return [step.url for step in self.of(steps.Fetch)]
 
     @property
@@ -251,7 +245,6 @@ class World:
 
     @property
     def record(self):
-        """Return the record that is stored now."""
         return self.store.record
 
     # Running...
@@ -264,11 +257,9 @@ class World:
         return actor.result()
 
     def obtain(self, grant, **reasons):
-        """Obtain a token."""
         return self.run(obtain_token(grant, wanted_token(**reasons)))
 
     def log_in(self, grant, **reasons):
-        """Log a user in."""
         return self.run(log_in(grant, wanted_token(**reasons)))
 
     def finish(self, grant, params):
@@ -291,14 +282,12 @@ class Actor:
         self._outcome = self._thrown = None
 
     def result(self):
-        """Return what the operation returned, or raise what it raised."""
         if self._error is not None:
             raise self._error
         return self._value
 
     @property
     def error(self):
-        """Return the error of the operation."""
         return self._error
 
     def step(self):
@@ -426,5 +415,4 @@ class Actor:
 
 
 def query_of(url):
-    """Return the query parameters of a URL."""
     return {name: value for name, [value] in parse_qs(urlsplit(url).query).items()}

@@ -87,7 +87,6 @@ class Authority:
 
     @property
     def urls(self):
-        """Return its handlers by URL."""
         return {
             well_known(self.issuer): self.describe,
             f"{self.issuer}/register": self.register,

@@ -630,7 +630,6 @@ def begin(world, grant=ALONE, **reasons):
 
 
 def back(error, /, **params):
-    """Return the callback parameters of that login."""
     return {"state": query_of(error.url)["state"], "code": "code-1"} | params
 
 

@@ -72,7 +72,6 @@ def request(
     signer=None,
     **members,
 ):
-    """Request tokens; return them and the requests sent."""
     record = Record(RESOURCE, known or metadata(), identity, **members)
     answers = list(answers)
     world = World(None, {record.metadata.token_endpoint: answers})

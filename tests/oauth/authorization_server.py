@@ -122,7 +122,6 @@ class AuthorizationServer:
 
     @property
     def bodies(self) -> bytes:
-        """All bytes that it received."""
         return b"".join(request.raw for request in self.raw.requests)
 
     def of(self, key: str) -> list[Recorded]:
@@ -165,11 +164,9 @@ class AuthorizationServer:
                 self.live.pop(access, None)
 
     def expire_all(self) -> None:
-        """Expire every access token; refresh tokens stay valid."""
         self.live.clear()
 
     def forget_all(self) -> None:
-        """Expire every token."""
         with self._lock:
             self.live.clear()
             self.families.clear()
@@ -181,7 +178,6 @@ class AuthorizationServer:
         return self._issue(Family(client_id, tuple(scopes), None))
 
     def metadata(self) -> dict[str, Any]:
-        """Return its metadata."""
         base = self.issuer
         document = {
             "issuer": base,
@@ -220,7 +216,6 @@ class AuthorizationServer:
             conn.send(answer_bytes(self._answer(request)))
 
     def keys(self) -> dict[str, str]:
-        """Return the key of each path."""
         path = self.path
         return {
             f"/.well-known/oauth-authorization-server{path}": "metadata",
@@ -455,7 +450,6 @@ def json_answer(document: Any, status: int = 200, **fields: str) -> Reply:
 
 @contextlib.contextmanager
 def authorization_server(**options: Any) -> Iterator[AuthorizationServer]:
-    """Serve an `AuthorizationServer`."""
     auth = AuthorizationServer(**options)
     with raw_server(auth.serve, starts=auth.take):
         yield auth
@@ -515,8 +509,6 @@ class Recorded:
 
 @dataclass
 class Registered:
-    """A client that the server knows."""
-
     client_id: str
     secret: str | None = None
     redirect_uris: list[str] | None = None

@@ -81,28 +81,24 @@ class Hours:
 
 @pytest.fixture
 def auth():
-    """Yield an authorization server."""
     with authorization_server() as server:
         yield server
 
 
 @pytest.fixture
 def session(auth):
-    """Yield an MCP server with sessions that requires its tokens."""
     with protected_server(auth) as made:
         yield made
 
 
 @pytest.fixture
 def stateless(auth):
-    """Yield an MCP server without sessions that requires its tokens."""
     with protected_server(auth, era="stateless") as made:
         yield made
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Return the clocks that measure tokens."""
     return Clock(monkeypatch)
 
 
@@ -125,7 +121,6 @@ async def echo(client: Any, text: str = "hi") -> None:
 
 
 def refreshes(auth: Any) -> list[Any]:
-    """Return the token requests that sent a refresh token."""
     return [
         request
         for request in auth.token_requests

@@ -70,7 +70,6 @@ class Guarded:
 
     @property
     def challenges(self) -> int:
-        """The number of refused requests."""
         return len(self.refused)
 
     @property
@@ -84,11 +83,9 @@ class Guarded:
 
     @property
     def bodies(self) -> bytes:
-        """All bytes that it received."""
         return b"".join(request.raw for request in self.requests)
 
     def metadata(self) -> dict[str, Any]:
-        """Return its metadata."""
         document = {
             "resource": self.resource or self.url,
             "authorization_servers": [self.auth.issuer],

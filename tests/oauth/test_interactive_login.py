@@ -402,8 +402,6 @@ URL = "https://login.example/authorize?response_type=code&state=x%20y"
 
 
 class Browser(webbrowser.BaseBrowser):
-    """Records the URLs that it should open."""
-
     def __init__(self, outcome=True):  # noqa: FBT002 - as `open` returns it
         super().__init__("fake")
         self.opened = []

@@ -112,8 +112,6 @@ class Sibling:
 
 
 class Siblings:
-    """See the module."""
-
     def __init__(self, url: str, path: Path) -> None:
         self._clock = path.with_name("clock")
         self._clock.write_bytes(b"")
@@ -132,7 +130,6 @@ class Siblings:
         self._reader.start()
 
     def start(self, kind: str) -> Sibling:
-        """Start another process."""
         known = len(self._begun)
         self._process.stdin.write(kind + "\n")
         self.wait_until(lambda: len(self._begun) > known)
@@ -172,7 +169,6 @@ class Siblings:
             clock.write(b"." * seconds)
 
     def end(self) -> None:
-        """Wait until all of them have ended."""
         self._process.stdin.close()
         try:
             assert self._process.wait(BOUND_S) == 0
@@ -188,7 +184,6 @@ class Siblings:
 
 @contextlib.contextmanager
 def siblings(url: str, path: Path) -> Iterator[Siblings]:
-    """Yield a `Siblings`; see the module."""
     family = Siblings(url, path)
     try:
         yield family

@@ -35,7 +35,6 @@ def read(proof: str) -> tuple[str, dict[str, Any]]:
 
 
 def token_hash(token: str) -> str:
-    """Return the `ath` claim of a proof that is sent with this token."""
     return _encoded(hashlib.sha256(token.encode()).digest())
 
 

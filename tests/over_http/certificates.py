@@ -45,6 +45,5 @@ def client_context():
 
 
 def ca_file(folder: Path) -> Path:
-    """Write the file of our authority."""
     AUTHORITY.cert_pem.write_to_path(folder / "ca.pem")
     return folder / "ca.pem"

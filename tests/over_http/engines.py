@@ -82,13 +82,11 @@ class RecordedResponse:
 
 
 def post(obj: object = None, *, body: bytes | None = None) -> Request:
-    """Return a request with a body."""
     start = b"POST /mcp HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
     return Request(start, json.dumps(obj).encode() if body is None else body)
 
 
 def get() -> Request:
-    """Return a request without a body."""
     return Request(b"GET /other?x=1 HTTP/1.1\r\nhost: test\r\n")
 
 
@@ -232,12 +230,10 @@ async def eventually(holds: Callable[[], Any]) -> None:
 
 
 async def all_closed(server: Any) -> None:
-    """Wait until no connection is open."""
     await until(server, lambda: not server.open)
 
 
 def echo(conn: Any) -> None:
-    """Respond to every request with its own body."""
     from http_bytes import json_reply
 
     while (request := conn.receive()) is not None:

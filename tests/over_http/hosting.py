@@ -56,7 +56,6 @@ class Outlet:
         self.conn: Connection | None = None
 
     def put(self, message: Message, *, is_last: bool = False) -> None:
-        """Queue a message."""
         self.waiting.append(message)
         self.end(is_over=is_last)
 
@@ -120,7 +119,6 @@ class Wire:
         self.outlets.clear()
 
     async def aclose(self) -> None:
-        """Close the client's end."""
         if not self.is_closed:
             self.lost(ConnectionError())
             await self._near.aclose()
@@ -186,7 +184,6 @@ class Host(Served):
         await asyncio.gather(*rest, return_exceptions=True)
 
     def stop(self) -> None:
-        """Close everything and end the thread."""
         try:
             self.do(self._finish)
         finally:
@@ -388,7 +385,6 @@ class LegacyWire(Wire):
 
 @contextlib.contextmanager
 def hosted(server: Any, mode: str = "json") -> Iterator[Host]:
-    """Serve an object over HTTP."""
     host = Host(server, mode)
     try:
         with raw_server(host.serve, starts=host.take):

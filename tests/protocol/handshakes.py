@@ -33,7 +33,6 @@ MOST_STEPS = 20
 
 
 def discovered(*versions: str, **members: Any) -> dict[str, Any]:
-    """Return a DiscoverResult."""
     return {
         "resultType": "complete",
         "supportedVersions": list(versions),
@@ -46,7 +45,6 @@ def discovered(*versions: str, **members: Any) -> dict[str, Any]:
 
 
 def initialized(version: Any = "2025-11-25", **members: Any) -> dict[str, Any]:
-    """Return an InitializeResult."""
     return {
         "protocolVersion": version,
         "capabilities": {"tools": {}},

@@ -34,7 +34,6 @@ DELIVERIES = ("whole", "byte by byte", "with more behind")
 
 
 def text(message: Any) -> bytes:
-    """Return a message as JSON text."""
     return json.dumps(message, ensure_ascii=False).encode()
 
 
@@ -50,12 +49,10 @@ def failure(
 
 
 def log(data: Any = "x") -> dict[str, Any]:
-    """Return a notification."""
     return {"jsonrpc": "2.0", "method": LOG, "params": {"level": "info", "data": data}}
 
 
 def build_ping(id: Any = "s1", method: str = "ping") -> dict[str, Any]:
-    """Return a ping of the server."""
     return {"jsonrpc": "2.0", "id": id, "method": method}
 
 
@@ -117,7 +114,6 @@ class Owner:
 
     @property
     def notes(self) -> list[Any]:
-        """The data of the notifications, in their order."""
         return [entry[2] for entry in self.events if entry[0] == "notified"]
 
     def counted(self) -> dict[str, int]:

@@ -24,12 +24,10 @@ def dropped():
 
 @pytest.fixture
 def mirrored(dropped):
-    """Give a mirror that knows no tool."""
     return MirroredHeaders(lambda name, reason: dropped.append((name, reason)))
 
 
 def tool(name="query", header="Region", kind="string", **more):
-    """Return a tool with one annotated argument."""
     marked = {"type": kind, "x-mcp-header": header}
     schema = {"type": "object", "properties": {"region": marked, "n": {}}}
     return {"name": name, "inputSchema": schema, **more}

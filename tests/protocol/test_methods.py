@@ -33,8 +33,6 @@ IN_PLACE = {
 
 @pytest.fixture(scope="module")
 def schema(spec_dir):
-    """Give the definitions of a revision's schema by its name."""
-
     def definitions(revision):
         path = spec_dir / str(revision) / "schema.json"
         document = json.loads(path.read_text(encoding="utf-8"))

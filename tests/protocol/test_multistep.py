@@ -415,7 +415,6 @@ def page(*names, **members):
 
 
 def fetch(*outcomes, method="tools/list", params=(), **options):
-    """Fetch the pages; return the params of the requests, and the results."""
     steps, found = drive(fetch_pages(method, dict(params), **options), *outcomes)
     return [step.params for step in steps], found
 

@@ -39,7 +39,6 @@ NEUTRAL_STATUS = (301, 307, 401, 403, 407, 408, 425, 429, 500, 501, 502, 503, 50
 
 
 def http(status, body=b""):
-    """Return the error that a status and a body become."""
     return unusable_answer("x", status, {}, body, target=None)
 
 

@@ -40,7 +40,6 @@ CALL, READ = "tools/call", "resources/read"
 
 
 def delay_of(error, method=CALL, *, idempotent=None, attempt=1, chance=0.5):
-    """Return the delay before a retry, or None."""
     return retry_delay(
         error,
         method,

@@ -243,7 +243,6 @@ def test_changed_file_is_refused_by_size_and_then_by_digest(data, rule):
 
 
 def with_document(data):
-    """Return an entry whose document has these bytes."""
     return skill(resources=[file_entry(URI, data)])
 
 

@@ -245,7 +245,6 @@ META_KEY = "io.modelcontextprotocol/subscriptionId"
 
 
 def params_of(name):
-    """Return the smallest valid params of a method."""
     return PARAMS.get(name.removeprefix("notifications/"), {})
 
 
@@ -306,7 +305,6 @@ LISTS = sorted(spec.name for spec in METHODS if spec.name.endswith("/list_change
 
 
 def drain(buffer):
-    """Remove and return all buffered events."""
     return [buffer.pop() for _ in range(len(buffer))]
 
 

@@ -221,7 +221,6 @@ def answer_all(peer: Peer[Call], owner: Recorder) -> None:
 
 
 def answered(id: int | str, method: str = "ask") -> dict[str, Any]:
-    """Return the response that `answer_all` sends."""
     return {"jsonrpc": "2.0", "id": id, "result": {"to": [id, method]}}
 
 

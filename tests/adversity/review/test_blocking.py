@@ -43,7 +43,6 @@ while True:
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    """Poll until a condition holds."""
     end = time.monotonic() + BOUND_S
     while not is_so():
         assert time.monotonic() < end

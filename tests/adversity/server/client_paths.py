@@ -26,8 +26,6 @@ def encoded(message):
 
 
 class InMemory:
-    """An in-memory stream, like stdio."""
-
     def __init__(self, server, version, **options):
         self.version = version
         capabilities = options.pop("capabilities", {})
@@ -39,7 +37,6 @@ class InMemory:
             self._hand.take()
 
     async def open(self):
-        """Be ready."""
         return self
 
     async def say(self, body):
@@ -48,7 +45,6 @@ class InMemory:
         return await self._hand.settled()
 
     async def aclose(self):
-        """End."""
         await self._hand.aclose()
 
 
@@ -64,7 +60,6 @@ class OverHttp:
         self.status = None
 
     async def open(self):
-        """Open the session, if it is one."""
         if self.version is None:
             self.head.append(("mcp-protocol-version", "2026-07-28"))
             return self
@@ -104,7 +99,6 @@ class OverHttp:
         )
 
     async def aclose(self):
-        """End."""
         if not self._is_shared:
             await self.app.aclose()
 
@@ -155,7 +149,6 @@ def frame(way, id, tool, arguments):
 
 
 async def works(way, id="works"):
-    """Check that a normal call is answered."""
     [answer] = await way.say(frame(way, id, "echo", b'{"text":"hi"}'))
     assert answer["id"] == id
     assert answer["result"]["content"][0]["text"] == "hi"

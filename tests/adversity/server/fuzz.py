@@ -24,7 +24,6 @@ GROWTH = 24 * MIB
 
 
 def print_line(line):
-    """Print a line at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

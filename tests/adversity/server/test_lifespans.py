@@ -17,8 +17,6 @@ TIMEOUT_S = 30
 
 
 def run(main):
-    """Run a coroutine on its own loop."""
-
     async def bounded():
         async with asyncio.timeout(TIMEOUT_S):
             return await main

@@ -56,7 +56,6 @@ def child(body, **options):
 
 
 def send(process, *messages):
-    """Send messages to a child."""
     process.stdin.writelines(json.dumps(each).encode() + b"\n" for each in messages)
     process.stdin.flush()
 
