@@ -43,9 +43,6 @@ def test_code_challenge_matches_the_rfc_7636_example():
     assert code_challenge(verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
-# --- the request -----------------------------------------------------------------
-
-
 @pytest.mark.system("U51")
 @pytest.mark.rule("FLOW-01", "FLOW-02", "FLOW-09")
 def test_an_authorization_url_has_all_parameters():
@@ -116,9 +113,6 @@ def test_texts_of_a_server_are_encoded_in_the_authorization_url(weapon):
 def test_a_missing_authorization_endpoint_is_an_error():
     with pytest.raises(DiscoveryError, match=r"tenant' names no authorization"):
         url_for(ServerMetadata(ISSUER))
-
-
-# --- the response ----------------------------------------------------------------
 
 
 STATES = {

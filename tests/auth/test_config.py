@@ -53,8 +53,6 @@ async def later():
     return "jwt"
 
 
-# --- accepted ---------------------------------------------------------------------
-
 ACCEPTED = [
     (OAuth, {}),
     (OAuth, {"client_id": "me"}),
@@ -126,8 +124,6 @@ def test_issuer_discovered_is_none_without_a_secret():
 def test_listens_is_false_with_redirect_uri_or_ask(options, listens):
     assert OAuth(**options).listens is listens
 
-
-# --- refused ----------------------------------------------------------------------
 
 NOT_HTTPS = "must be https: tokens would be sent unencrypted"
 NO_QUERY = "must have no query and no fragment"
@@ -283,8 +279,6 @@ def test_a_private_key_is_checked_by_the_constructor(pem, algorithm):
     assert pem not in message
     assert PEM.splitlines()[1] not in message
 
-
-# --- reprs ------------------------------------------------------------------------
 
 SHOWN = [
     (OAuth, {"client_id": "me", "client_secret": "SENTINEL", "issuer": ISSUER}),

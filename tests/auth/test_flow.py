@@ -65,8 +65,6 @@ def world_with(*answers, record=None):
     return world
 
 
-# --- stored records ---------------------------------------------------------------
-
 UNLIMITED = attrs.evolve(EXPIRED, expires_at=None)
 
 
@@ -195,9 +193,6 @@ def test_the_accepted_auth_method_is_stored_until_it_is_refused():
     world = world_with(not_so, short, record=stored(identity=posted, metadata=unlisted))
     assert world.obtain(OAUTH).source == "refreshed"
     assert world.record.identity.auth_method == "client_secret_basic"
-
-
-# --- errors -----------------------------------------------------------------------
 
 
 @pytest.mark.system("U53")
@@ -348,9 +343,6 @@ def test_an_unattended_request_raises_without_fetching(record, reasons):
     assert world.urls == []
 
 
-# --- concurrency ------------------------------------------------------------------
-
-
 @pytest.mark.pain("P33")
 @pytest.mark.attack("S24")
 def test_a_waiting_operation_uses_the_tokens_of_the_holder():
@@ -402,8 +394,6 @@ def test_waiting_for_a_lease_is_limited():
     assert world.now - NOW == pytest.approx(MAX_POLLS * POLL_INTERVAL_S)
     assert world.urls == []
 
-
-# --- concurrent changes of the store ----------------------------------------------
 
 LATER = stored(tokens=attrs.evolve(GOOD, access_token="later", refresh_token="later-r"))
 OVER = stored(tokens=attrs.evolve(EXPIRED, access_token="over", refresh_token="over-r"))
@@ -500,9 +490,6 @@ def test_new_tokens_that_cannot_be_stored_raise():
     assert world.record == LATER
 
 
-# --- logging out ------------------------------------------------------------------
-
-
 def test_logout_deletes_before_it_revokes():
     world = World(stored())
     assert world.run(revoke_login(wanted_token()))
@@ -526,9 +513,6 @@ def test_endless_store_conflicts_fail_a_logout():
     with pytest.raises(AuthTemporarilyUnavailable):
         world.run(revoke_login(wanted_token()))
     assert world.urls == []
-
-
-# --- shared results ---------------------------------------------------------------
 
 
 def test_a_running_refresh_does_not_undo_a_logout():

@@ -80,9 +80,6 @@ def edited(path, value):
     return json.dumps(document).encode()
 
 
-# Valid records.
-
-
 @pytest.mark.parametrize(
     "record",
     [
@@ -134,9 +131,6 @@ records = st.builds(
 @given(records)
 def test_any_record_round_trips(record):
     assert load(dump(record)) == record
-
-
-# Invalid data.
 
 
 @pytest.mark.fault("F40")
@@ -239,8 +233,6 @@ def test_load_and_load_pending_refuse_each_others_data():
     assert load(dump(PENDING)) is None
     assert load_pending(dump(RECORD)) is None
 
-
-# The keys.
 
 profiles = st.sampled_from(["a", "a:pending", "OAuth a", ":pending", "a b"]) | st.text()
 servers = st.sampled_from(["https://a.example/mcp", "https://a.example/"])

@@ -49,8 +49,6 @@ def outcome(config, known, stored=None, *, answered=None, scopes=()):
     return found, world.of(Fetch)
 
 
-# --- order -----------------------------------------------------------------------
-
 GIVEN = {"client_id": "given"}
 HOSTED = {"client_metadata_url": DOCUMENT}
 SUPPORTED = {"client_id_metadata_document_supported": True}
@@ -120,9 +118,6 @@ def test_a_metadata_document_client_has_no_issuer_and_secret():
     assert identity == Identity(DOCUMENT, kind="document", auth_method="none")
 
 
-# --- stored clients --------------------------------------------------------------
-
-
 UNUSABLE = {
     "its secret has expired": {"secret_expires_at": NOW},
     "it is registered with another way back": {"redirect_uri": f"{REDIRECT}2"},
@@ -168,9 +163,6 @@ def test_a_configured_client_gets_the_discovered_issuer(stored):
     config = OAuth(client_id="given", client_secret="s", issuer=DISCOVERED)
     identity, _ = outcome(config, metadata(), stored)
     assert identity == Identity("given", "s", ISSUER)
-
-
-# --- the document ----------------------------------------------------------------
 
 
 def document_of(config=None, redirect_uri=REDIRECT, **members):
@@ -338,9 +330,6 @@ def test_an_http_registration_endpoint_is_refused():
         outcome(OAuth(), known)
 
 
-# --- the response ----------------------------------------------------------------
-
-
 def read(members, status=201, **request):
     request = {
         "redirect_uris": [REDIRECT],
@@ -459,9 +448,6 @@ def test_a_503_of_the_registration_has_retry_after():
     with pytest.raises(AuthTemporarilyUnavailable) as unavailable:
         outcome(OAuth(), metadata(), answered=answered)
     assert (unavailable.value.status, unavailable.value.retry_after) == (503, 7.0)
-
-
-# --- the URL of a document -------------------------------------------------------
 
 
 @pytest.mark.rule("REG-03")

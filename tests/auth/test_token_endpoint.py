@@ -81,8 +81,6 @@ def request(
     return found.tokens, world.of(Fetch)
 
 
-# --- client authentication -------------------------------------------------------
-
 BASIC, POST, JWT = "client_secret_basic", "client_secret_post", "private_key_jwt"
 
 METHODS = [
@@ -167,9 +165,6 @@ MISSING = [
 def test_a_client_without_its_registered_credential_is_refused(identity, text):
     with pytest.raises(TokenError, match=text):
         authenticate(identity, metadata(), FORM)
-
-
-# --- requests---------------------------------------------------------------------
 
 
 def test_a_token_request_is_one_form_post():
@@ -281,8 +276,6 @@ def test_a_metadata_document_client_works_with_any_issuer():
     assert sent.form == (*FORM, ("client_id", "https://app.example/c.json"))
 
 
-# --- proofs of possession --------------------------------------------------------
-
 DPOP_KEY = generate_proof_key()
 WANTS_NONCE = {"error": "use_dpop_nonce"}
 
@@ -354,9 +347,6 @@ def test_other_nonce_responses_are_not_retried(answers):
 def test_an_invalid_proof_key_is_refused_before_sending():
     with pytest.raises(TokenError, match="the stored proof key"):
         request(dpop_key={"kty": "EC", "d": "secret"}, answers=[])
-
-
-# --- revocation -------------------------------------------------------------------
 
 
 REVOKE = f"{ISSUER}/revoke"

@@ -42,8 +42,6 @@ def test_a_complete_token_response_is_read():
     assert read() == Tokens("tok-1", "Bearer", 4_600.0, "ref-1", ("a", "b"))
 
 
-# --- tolerated -------------------------------------------------------------------
-
 EXPIRIES = [
     (3_600, 4_600.0),
     ("3600", 4_600.0),
@@ -101,9 +99,6 @@ def test_a_missing_refresh_token_keeps_the_old_one(value):
     assert read(change).refresh_token is None
 
 
-# --- types -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["Bearer", "bearer", "BEARER"])
 def test_the_token_type_is_case_insensitive(kind):
     assert read({"token_type": kind}).token_type == "Bearer"
@@ -134,8 +129,6 @@ def test_the_token_type_must_match_the_dpop_request(kind, is_bound):
     with pytest.raises(TokenError, match="a proof of possession"):
         read({"token_type": kind}, dpop_key={} if is_bound else None)
 
-
-# --- invalid tokens --------------------------------------------------------------
 
 NO_TOKENS = {
     "missing": (..., "without an access_token"),
@@ -253,8 +246,6 @@ def test_any_response_gives_tokens_or_a_typed_error(document):
     assert tokens.access_token.isprintable()
     assert tokens.expires_at is None or NOW < tokens.expires_at < NOW + 4e8
 
-
-# --- an exchange -----------------------------------------------------------------
 
 EXCHANGED = {
     "access_token": "the-id-jag",

@@ -60,9 +60,6 @@ def refusal(text, server=PUBLIC, **options):
     return caught.value
 
 
-# --- the server's own URL ----------------------------------------------------------
-
-
 @pytest.mark.system("U01")
 @pytest.mark.attack("S30")
 @pytest.mark.parametrize(
@@ -98,9 +95,6 @@ def test_a_refused_server_is_shown_without_its_secrets():
         "the server's URL 'http://mcp.example/mcp?***' is refused: tokens would be "
         "sent unencrypted: use https, or pass allow_insecure=True"
     )
-
-
-# --- named URLs ---------------------------------------------------------------------
 
 
 def test_an_accepted_url_is_returned_parsed():
@@ -214,9 +208,6 @@ def test_any_text_is_accepted_or_refused(text):
         assert message.isprintable()
 
 
-# --- resolved addresses ---------------------------------------------------------------
-
-
 @pytest.mark.attack("S05")
 @pytest.mark.case("G07")
 @pytest.mark.rule("SEC-04", "SEC-05")
@@ -292,9 +283,6 @@ def test_all_addresses_determine_the_network_of_a_server(server, addresses, expe
     assert (
         server_address_class(parse_url(f"https://{server}/mcp"), addresses) == expected
     )
-
-
-# --- authorization URLs ---------------------------------------------------------------
 
 
 @pytest.mark.attack("S04")

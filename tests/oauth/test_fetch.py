@@ -44,8 +44,6 @@ from mcpwire.errors import LocalProtocolError
 from mcpwire.limits import Limits
 from mcpwire.transports.oauth.fetch import Fetcher
 
-# --- requests, responses ----------------------------------------------------------
-
 
 def test_a_get_sends_only_the_needed_header_fields(internet):
     with local_server(internet) as server:
@@ -141,8 +139,6 @@ def test_an_invalid_header_value_raises_a_protocol_error(internet):
         failure(fetches, request, LocalProtocolError)
     assert server.connections == 0
 
-
-# --- results and errors -----------------------------------------------------------
 
 TYPES = [
     pytest.param(GET, DiscoveryError, id="get"),
@@ -299,9 +295,6 @@ def test_redirects_share_the_timeout_of_one_fetch(internet, monkeypatch):
     assert len(server.requests) == 2
 
 
-# --- TLS and proxies --------------------------------------------------------------
-
-
 def test_the_client_certificate_is_sent_to_the_server_host_only(internet, tmp_path):
     authority, own = tmp_path / "ca.pem", tmp_path / "own.pem"
     certificates.AUTHORITY.cert_pem.write_to_path(authority)
@@ -364,9 +357,6 @@ def test_a_proxy_resolves_names_and_address_literals_are_refused(
     assert proxy.requests[0].headers["host"] == LOGIN
     assert internet.asked == []
     assert internet.connects == ["127.0.0.1"]
-
-
-# --- the end ----------------------------------------------------------------------
 
 
 @pytest.mark.fault("F39")

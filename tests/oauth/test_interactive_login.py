@@ -100,9 +100,6 @@ def status(answer):
     return int(answer.split(b" ", 2)[1])
 
 
-# --- the callback -----------------------------------------------------------------
-
-
 @pytest.mark.case("G10")
 @pytest.mark.rule("FLOW-10")
 def test_the_callback_server_listens_on_loopback_only():
@@ -159,9 +156,6 @@ def test_a_code_of_20000_characters_is_accepted():
     with waiting() as it:
         come_back(it, f"code={code}&state={STATE}")
         assert it.result()["code"] == code
-
-
-# --- other requests ---------------------------------------------------------------
 
 
 BAD = {
@@ -279,9 +273,6 @@ def test_a_connection_that_keeps_sending_is_closed(monkeypatch):
         assert not it.outcome.done()
 
 
-# --- the end ----------------------------------------------------------------------
-
-
 @pytest.mark.fault("F39")
 @pytest.mark.case("G10")
 def test_a_timeout_of_wait_closes_the_port():
@@ -298,9 +289,6 @@ def test_after_fork_closes_the_port():
     with pytest.raises(ConnectionRefusedError):
         open_to(callbacks.port)
     callbacks.close()
-
-
-# --- ports ------------------------------------------------------------------------
 
 
 @pytest.mark.fault("F39")
@@ -391,9 +379,6 @@ def test_only_port_80_may_be_missing_in_the_host_header(authority, host, is_ours
     assert module._check_request(sent, authority, STATE)[1] == (
         CALLBACK_PARAMETERS if is_ours else None
     )
-
-
-# --- the browser ------------------------------------------------------------------
 
 
 SERVER = parse_url("https://mcp.example/mcp")

@@ -88,9 +88,6 @@ async def test_another_instance_can_finish_a_begun_login(
 BACK = "https://app.example/oauth/callback"
 
 
-# The ask function.
-
-
 class Unsure(Exception):
     """Raised by the ask function of a user."""
 

@@ -28,9 +28,6 @@ def revoked(auth):
     ]
 
 
-# Logging out.
-
-
 @pytest.mark.attack("S23")
 async def test_logout_removes_and_revokes_the_tokens(auth, server, storage):
     target = mcpwire.Http(server.url, auth=oauth(storage=storage))
@@ -113,9 +110,6 @@ async def test_logout_removes_an_unreadable_record(auth, server, storage):
     assert SENTINEL.encode() not in storage.path.read_bytes()
 
 
-# Login status.
-
-
 @pytest.mark.attack("S23")
 async def test_login_status_has_scopes_and_expiry_but_no_secret(auth, server):
     url = f"{server.url}?key=SENTINEL-key"
@@ -156,9 +150,6 @@ async def test_login_without_an_interactive_grant_is_refused():
 async def test_login_status_needs_a_url(target):
     with pytest.raises(ValueError, match=r"URL|scheme"):
         mcpwire.login_status(target)
-
-
-# Accounts.
 
 
 @pytest.mark.rule("REG-10")

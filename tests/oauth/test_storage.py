@@ -36,9 +36,6 @@ def clock(monkeypatch):
     return made
 
 
-# Values.
-
-
 def test_an_unknown_key_has_version_0(storage):
     assert storage.load("key") == (None, 0)
     assert storage.keys() == []
@@ -110,9 +107,6 @@ def test_concurrent_updates_by_threads_are_not_lost(storage):
         thread.join(20)
         assert not thread.is_alive()
     assert storage.load("key")[0] == b"40"
-
-
-# Leases.
 
 
 @pytest.mark.pain("P33")

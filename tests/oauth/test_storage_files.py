@@ -45,9 +45,6 @@ def refused(storage: FileStorage) -> str:
     return str(caught.value)
 
 
-# Private.
-
-
 @pytest.mark.attack("S23")
 @pytest.mark.usefixtures("umask")
 def test_the_file_and_new_folders_are_private(tmp_path):
@@ -206,9 +203,6 @@ def test_make_folder_refuses_a_file(tmp_path):
         module.make_folder(tmp_path / "file", is_ours=True)
 
 
-# Location.
-
-
 @pytest.mark.parametrize(
     ("platform", "environment", "expected"),
     [
@@ -285,9 +279,6 @@ def test_permissions_are_not_checked_on_other_platforms(tmp_path, monkeypatch):
     assert storage.load("key")[0] == SECRET
     storage.path.write_bytes(b"no database" * 100)
     assert storage.load("key") == (None, 0)
-
-
-# Foreign databases.
 
 
 @pytest.mark.fault("F40")

@@ -304,9 +304,6 @@ def test_one_login_recovers_from_a_crash_before_saving(world):
     assert len(world.auth.registrations) == 1
 
 
-# A store that fails.
-
-
 @pytest.mark.fault("F40")
 async def test_an_unstorable_login_is_used_and_refreshed(tmp_path, monkeypatch, caplog):
     urls = []

@@ -37,9 +37,6 @@ SLOW_S = 30.0
 REFUSED = MessageTooLarge("refused by the test", limit=1)
 
 
-# Requests...
-
-
 async def test_request_is_sent_unchanged_with_its_content_length():
     async with engine_at("direct", echo) as (server, engine):
         assert (await engine.ask("hi")).json == "hi"
@@ -72,9 +69,6 @@ async def test_large_bodies_are_sent_and_received_completely(kind, size):
         for _ in range(2):
             assert (await engine.ask(body=body)).body == body
         assert server.connections == 1
-
-
-# ... responses...
 
 
 WAYS = {
@@ -162,9 +156,6 @@ async def test_field_names_are_lower_case_and_repeated_fields_joined(kind):
         assert response.fields[b"x-blank"] == b"a"
 
 
-# ... refused responses...
-
-
 @pytest.mark.attack("S33")
 @pytest.mark.parametrize(
     "more", [json_reply("smuggled"), b"x", b"HTTP/1.1 200 OK\r\ncontent-"]
@@ -222,9 +213,6 @@ async def test_error_of_a_reply_is_raised_and_ends_an_endless_response(kind):
             await engine.ask(response=RecordedResponse(refusal=REFUSED))
         assert caught.value is REFUSED
         await all_closed(server)
-
-
-# ... and the use of connections.
 
 
 @every_engine

@@ -109,9 +109,6 @@ async def test_connecting_can_be_cancelled_aborted_or_closed(how, black_hole):
         assert engine.bytes_sent == 0
 
 
-# TLS...
-
-
 UNTRUSTED = {
     "expired": ["expired"],
     "other host": ["127.0.0.1", "mismatch"],

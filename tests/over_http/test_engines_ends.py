@@ -41,9 +41,6 @@ def runs_of(server):
     return Counter(request.json for request in server.requests)
 
 
-# At most once...
-
-
 @every_engine
 @pytest.mark.fault("F23", "F35")
 @pytest.mark.parametrize("resets", [False, True])
@@ -179,9 +176,6 @@ async def test_server_that_closes_every_connection_unread_gets_no_request(kind):
             await engine.ask("never")
         assert 1 <= server.connections <= 4
         assert not server.requests
-
-
-# Ended by us...
 
 
 def endless(conn):

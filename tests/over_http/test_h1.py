@@ -380,9 +380,6 @@ def test_outcome_does_not_depend_on_the_split_of_any_bytes(data, draw):
         assert cut == whole or (isinstance(cut, type) and isinstance(whole, type))
 
 
-# Limits and ends...
-
-
 HEADS = [
     (b"", OK + b"x: " + b"y" * 50 + b"\r\n\r\n"),
     (b"", OK + b"x: " + b"y" * 30 + b"\r\ncontent-length: 100\r\n\r\n"),

@@ -140,9 +140,6 @@ async def test_invalid_http2_frame_is_refused(trust):
             await it.send()
 
 
-# Concurrent calls...
-
-
 async def test_concurrent_calls_share_a_connection(trust):
     waiting = []
 

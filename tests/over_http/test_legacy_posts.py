@@ -44,9 +44,6 @@ def holding(event, *, accepts=False):
     return handler
 
 
-# Order...
-
-
 async def test_messages_wait_until_initialized_is_accepted(engine, gate):
     async with legacy(engine) as (server, client):
         server.on[INITIALIZED] = holding(gate)
@@ -152,9 +149,6 @@ async def test_call_cancelled_before_sending_is_not_sent(engine, gate):
             gate.set()
             assert await client.call("ping") == {}
             assert posts(server) == ["ping"]
-
-
-# Failures...
 
 
 def answering(answer):

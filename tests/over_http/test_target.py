@@ -29,9 +29,6 @@ def refusal(url=URL, **options):
     return message
 
 
-# Targets...
-
-
 @pytest.mark.parametrize("text", [URL, f"  {URL} ", "HTTPS://host.example:443/mcp"])
 def test_a_string_with_a_scheme_is_a_url(text):
     target = resolve_target(text)
@@ -83,9 +80,6 @@ def test_parsed_url_has_host_port_and_target():
         8443,
         "/mcp?key=1",
     )
-
-
-# Options...
 
 
 @pytest.mark.parametrize(
@@ -178,9 +172,6 @@ def test_an_infinite_connect_timeout_is_none():
     assert mcpwire.Http(URL, connect_timeout=float("inf")).connect_timeout is None
 
 
-# Headers...
-
-
 @pytest.mark.parametrize(
     ("headers", "message"),
     [
@@ -232,8 +223,6 @@ def test_result_of_a_header_function_must_be_a_mapping():
     with pytest.raises(LocalProtocolError, match="must be a mapping"):
         mcpwire.Http(URL).check(None)
 
-
-# Credentials over HTTP...
 
 SECRET_HEADERS = (
     *("Authorization", "authorization", "Proxy-Authorization", "Cookie", "X-API-Key"),
@@ -296,9 +285,6 @@ def test_other_headers_over_http_are_accepted():
     assert mcpwire.Http(PLAIN).check({"X-Tenant": "a"}) == (("x-tenant", "a"),)
 
 
-# Representations...
-
-
 def token():
     return {"Authorization": HUSH}
 
@@ -323,9 +309,6 @@ def test_reprs_are_one_line_without_secrets(options, shown):
     assert shown in repr(target)
     assert HUSH not in repr(target)
     assert "\n" not in repr(target)
-
-
-# Memory...
 
 
 def test_memory_does_not_affect_equality_hash_or_repr():

@@ -44,9 +44,6 @@ def test_other_methods_are_neither_cached_nor_counted(method):
     assert (cache.misses, cache.stores) == (0, 0)
 
 
-# --- the cache key
-
-
 @pytest.mark.rule("CACHE-04")
 @pytest.mark.parametrize(
     ("method", "params"),
@@ -108,9 +105,6 @@ def test_unencodable_params_bypass_the_cache(params):
     cache = ResponseCache()
     assert not put(cache, params=params)
     assert cache.get("tools/list", params, 0.0) is None
-
-
-# --- freshness
 
 
 @pytest.mark.rule("CACHE-06")
@@ -176,9 +170,6 @@ def test_incomplete_result_is_not_stored(kind):
     assert put(cache, "resources/read", {"uri": "a:"}, {"ttlMs": 1})
 
 
-# --- scopes and partitions
-
-
 @pytest.mark.rule("CACHE-09")
 @pytest.mark.parametrize("share_public", [False, True])
 @pytest.mark.parametrize("scope", ["private", None, "Public", "shared", 1, ...])
@@ -225,8 +216,6 @@ def test_changing_a_result_does_not_change_the_cached_copy():
     first["tools"][0]["name"] = "evil"
     assert cache.get("tools/list", None, 0.0)["tools"] == [{"name": "a"}]
 
-
-# --- invalidation
 
 ENTRIES = [
     ("tools/list", {}),
@@ -360,9 +349,6 @@ def test_pages_expire_separately_and_drop_list_removes_all_pages():
     assert cache.get("tools/list", {"cursor": "2"}, 2.0) is None
     assert cache.get("prompts/list", {}, 2.0) is not None
     assert not cache.put("tools/list", {"cursor": "2"}, PRIVATE, 2.0, before)
-
-
-# --- bounds
 
 
 def test_least_recently_used_result_is_evicted_at_max_entries():

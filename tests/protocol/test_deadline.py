@@ -151,9 +151,6 @@ def test_unpaused_time_never_exceeds_the_maximum(moves):
         assert (deadline.at == inf) == bool(pauses)
 
 
-# Pauses with a bound...
-
-
 @pytest.mark.attack("X08")
 def test_a_bounded_pause_moves_the_end_by_its_bound_and_no_further():
     deadline = Deadline(START, 4.0)

@@ -39,9 +39,6 @@ def user(content):
     return SamplingMessage("user", content)
 
 
-# --- supported requests
-
-
 @pytest.mark.rule("MRTR-06", "ELIC-02", "SAMP-02")
 @pytest.mark.case("C07")
 @pytest.mark.parametrize(
@@ -83,9 +80,6 @@ def test_request_is_supported_if_declared_and_in_the_revision(
 def test_capability_path_becomes_a_nested_object():
     assert capability_object("sampling") == {"sampling": {}}
     assert capability_object("elicitation.url") == {"elicitation": {"url": {}}}
-
-
-# --- elicitation
 
 
 @pytest.mark.rule("ELIC-03")
@@ -143,9 +137,6 @@ def test_elicitation_answer_is_decoded():
     assert (answer.action, answer.content) == ("accept", {"name": "Ada"})
 
 
-# --- roots
-
-
 def test_roots_are_requested_without_params_and_decoded():
     question = list_roots()
     assert (question.method, question.params) == ("roots/list", {})
@@ -160,9 +151,6 @@ def test_roots_are_requested_without_params_and_decoded():
 def test_invalid_roots_answer_is_refused(answer):
     with pytest.raises(InvalidMessage):
         list_roots().decode(answer)
-
-
-# --- sampling
 
 
 def test_conversation_is_sent_unchanged():

@@ -281,9 +281,6 @@ def test_initialize_opens_a_session_at_a_common_revision(row):
     check(row)
 
 
-# Sent messages...
-
-
 @pytest.mark.rule("META-06", "META-07", "VER-01")
 def test_probe_carries_version_capabilities_and_client_info():
     step = play("auto", probe_gets(MODERN)).steps[0]
@@ -298,9 +295,6 @@ def test_initialize_carries_version_capabilities_and_client_info():
         "capabilities": {"roots": {}},
         "clientInfo": {"name": "me", "version": "1"},
     }
-
-
-# The agreement...
 
 
 def agreement_of(era, members):
@@ -350,8 +344,6 @@ def test_absent_or_null_capabilities_are_empty(era):
     mode = "auto" if era is Era.STATELESS else "session"
     assert play(mode, gets(result)).agreement.capabilities == {}
 
-
-# Failures...
 
 AGREED = "notifications/initialized at 2025-11-25"
 CLOSED = ConnectionClosed("the peer closed it")
@@ -555,9 +547,6 @@ def test_refusal_of_initialize_is_the_cause_and_not_that_of_the_probe():
         "auto", probe_gets(refused(-32601)), initialize_gets(refused(-32603))
     ).error
     assert error.__cause__ == Error(type(refused(-32603)), code=-32603)
-
-
-# Lost connections...
 
 
 def lost(name, mode, script, steps, verdict=CLOSED):

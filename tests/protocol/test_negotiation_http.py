@@ -100,9 +100,6 @@ def raised_for(error):
     return error.__cause__ if isinstance(error.__cause__, HTTPError) else error
 
 
-# The probe...
-
-
 @pytest.mark.pain("P26")
 @pytest.mark.rule("VER-13")
 @pytest.mark.parametrize("case", UNLIKE_MODERN)
@@ -144,8 +141,6 @@ def test_revision_named_by_a_modern_server_is_initialized():
     assert played.transcript[2] == "initialize 2025-06-18"
     assert played.agreement.revision.name == "2025-06-18"
 
-
-# initialize...
 
 STATELESS_ONLY = {
     "-32601": refused(-32601),
@@ -253,9 +248,6 @@ def test_stateless_mode_does_not_fall_back():
     played = over_http(probe_gets(http(404)), mode="stateless", endpoint=None)
     assert played.transcript == [PROBE, "wait"]
     assert type(played.error) is NegotiationError
-
-
-# Silence...
 
 
 @pytest.mark.parametrize("case", [*NEUTRAL, "HTTP 404"])

@@ -91,8 +91,6 @@ def test_only_methods_without_a_declared_capability_are_disabled(revision):
     assert "'tools'" in str(error)
 
 
-# --- extensions
-
 WITH_SKILLS = Identity({"name": "me", "version": "1"}, {"extensions": {SKILLS: {}}})
 SKILLS_METHODS = {"skills/list", "skills/get", "resources/directory/read"}
 
@@ -180,9 +178,6 @@ def test_unknown_mode_is_refused_with_the_choices(mode):
         parse_mode(mode)
     assert repr(mode) in str(raised.value)
     assert all(name in str(raised.value) for name in (*MODES, LATEST.name))
-
-
-# The record...
 
 
 def test_new_record_has_no_verdict():

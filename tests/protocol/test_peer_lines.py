@@ -215,9 +215,6 @@ def test_only_a_newline_ends_a_line_and_text_is_preserved(row):
     check(row)
 
 
-# Limits and diagnostics...
-
-
 @pytest.mark.parametrize("size", [1, 7, 4_096])
 def test_events_before_a_message_over_the_limit_are_delivered(size):
     peer, owner = make_peer(opens=TWO, limits=Limits(message=64))
@@ -293,9 +290,6 @@ def test_first_noise_lines_are_kept_shortened_and_decoded():
     assert peer.stats.noise_lines == ["hello\ufffd", "y" * 200]
 
 
-# End of stream...
-
-
 @pytest.mark.pain("P14")
 def test_end_delivers_an_unterminated_last_line():
     peer, owner = make_peer(opens=TWO)
@@ -337,9 +331,6 @@ def test_ending_the_peer_inside_receive_drops_the_rest(rest):
     peer.receive(request + b"noise\n" + rest + msg('"id":2,"method":"ping"'))
     assert owner.events == [("requested", 1, "ping", None)]
     assert peer.stats.noise == 1
-
-
-# Random input...
 
 
 @pytest.mark.fault("F13", "F11")

@@ -103,9 +103,6 @@ def test_server_may_send_requests_inside_a_session(revision):
     assert owner.events == [("answered", 1, {"roots": []})]
 
 
-# Cancelling...
-
-
 @pytest.mark.rule("CAN-01", "CAN-02", "CAN-12", "TR-STDIO-10", "LIFE-14")
 @pytest.mark.parametrize("revision", ALL)
 def test_cancelled_call_is_closed_and_its_id_is_sent_to_the_peer(revision):
@@ -165,9 +162,6 @@ def test_dropped_call_receives_no_event():
     assert list(peer.outstanding) == [2]
     peer.receive(msg('"id":1,"result":{}'))
     assert (owner.events, peer.stats.unknown) == ([], 1)
-
-
-# Notifications...
 
 
 @pytest.mark.rule("RPC-11")

@@ -73,9 +73,6 @@ def skill_error(function, *arguments):
     return caught.value
 
 
-# --- the entry
-
-
 @pytest.mark.parametrize(
     "root",
     [
@@ -167,9 +164,6 @@ def test_total_size_is_limited():
     check_entry(skill(resources=files(big)))
     big["size"] += 1
     assert skill_error(check_entry, skill(resources=files(big))).rule == "limit"
-
-
-# --- its files
 
 
 @pytest.mark.parametrize(
@@ -288,9 +282,6 @@ def test_error_names_file_and_rule_and_can_be_pickled():
     )
     copied = pickle.loads(pickle.dumps(error))
     assert (copied.rule, copied.uri, copied.skill) == ("size", FORMS, URI)
-
-
-# --- its frontmatter
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,6 @@ def test_opaque_types_are_the_unknown_types():
     assert all(cls.__name__.startswith("Unknown") for cls in OPAQUE)
 
 
-# --- a future revision
-
-
 def test_every_schema_revision_is_supported(spec_dir):
     """Our choice: a new schema in the folder fails here, with its name."""
     found = {path.parent.name for path in spec_dir.glob("*/schema.json")}

@@ -34,17 +34,11 @@ async def refused(target, **options):
     return caught.value
 
 
-# Absent servers...
-
-
 @pytest.mark.fault("F20")
 async def test_connecting_to_a_silent_server_times_out():
     with raw_server(lambda conn: conn.wait_closed(None)) as server:
         error = await refused(server.url, connect_timeout=0.4, probe_timeout=0.1)
     assert isinstance(error, (ConnectError, TimeoutError)), error
-
-
-# Detection of the era...
 
 
 @pytest.mark.system("U28")

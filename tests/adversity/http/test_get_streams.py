@@ -19,9 +19,6 @@ def log(data):
     return {"jsonrpc": "2.0", "method": LOG, "params": params}
 
 
-# The stream of the server's own...
-
-
 def always(server, **options):
     return mcpwire.Http(server.url, server_stream="always", **options)
 

@@ -116,9 +116,6 @@ async def test_call_headers_must_not_override_protocol_headers():
             assert isinstance(error, LocalProtocolError), (name, error)
 
 
-# Redirects...
-
-
 def canary(conn):
     while conn.receive(None):
         conn.send(reply(200))

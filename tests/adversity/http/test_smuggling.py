@@ -11,8 +11,6 @@ from raw_server import json_reply
 import mcpwire
 from mcpwire import MCPError
 
-# Headers...
-
 
 def shown(value):
     """Return the id of a parameter."""

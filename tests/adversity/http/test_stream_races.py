@@ -25,8 +25,6 @@ from raw_server import LAST_CHUNK, chunk, reply, sse_event, sse_head
 
 import mcpwire
 
-# Listening...
-
 
 @pytest.mark.fault("F50")
 async def test_listen_stream_ends_with_its_era():
@@ -73,9 +71,6 @@ async def test_listen_reopens_after_a_server_restart():
         await until(lambda: len(gone) > 5 and server.streams)
 
 
-# The server's own stream...
-
-
 @pytest.mark.parametrize("mode", ["auto", "always", "never"])
 @pytest.mark.parametrize("listens", [False, True])
 async def test_server_stream_mode_decides_whether_it_opens(mode, listens):
@@ -89,9 +84,6 @@ async def test_server_stream_mode_decides_whether_it_opens(mode, listens):
                 await until(lambda: server.streams)
             await client.call_tool("echo")
     assert server.verbs().count("GET") == is_expected
-
-
-# Server requests...
 
 
 class RequestingServer:
@@ -173,9 +165,6 @@ async def test_cancelled_call_releases_its_server_request():
         await until(lambda: not channel.is_busy)
 
 
-# Deadlines...
-
-
 async def test_progress_on_a_resumed_stream_extends_the_timeout():
     """A loaded machine may fail an attempt: each one has more time."""
     reported = []
@@ -250,9 +239,6 @@ async def test_cancellation_carries_the_headers_of_its_call():
         if request.method == "notifications/cancelled":
             id = request.json["params"]["requestId"]
             assert request.headers["x-tenant"] == tenant[id]
-
-
-# Memory...
 
 
 BROKEN = {

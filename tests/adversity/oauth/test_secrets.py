@@ -107,9 +107,6 @@ async def test_debug_logs_hold_no_secret(caplog):
     assert "Bearer " not in caplog.text
 
 
-# On the command line...
-
-
 class Watched:
     """A command, and the process list entries of it and its children."""
 

@@ -240,8 +240,6 @@ def test_lifespan_starts_again_after_its_loop_was_closed():
     gc.collect()
 
 
-# --- applications ---------------------------------------------------------------------
-
 REVISION = "2025-11-25"
 INITIALIZE = request(0, "initialize", session(REVISION))
 

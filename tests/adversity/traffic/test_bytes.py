@@ -33,9 +33,6 @@ TROUBLE = (
     "\u200e\ufeff\ufffd\ufffe\uffff\U0001f600\U0001f468\u200d\U0001f469\U0010ffff"
 )
 
-
-# Large...
-
 PIPE = 2**16
 """The capacity of a pipe, and the maximum of one read."""
 
@@ -125,9 +122,6 @@ async def test_message_size_limit_is_exact(over):
             assert (await client.call_tool("x")).text.startswith("aaa")
 
 
-# Split...
-
-
 @pytest.mark.pain("P14")
 @pytest.mark.fault("F10", "F11")
 async def test_response_split_at_any_offset_is_read_correctly():
@@ -198,9 +192,6 @@ async def test_waiting_for_the_rest_of_a_line_uses_no_cpu(monkeypatch):
         assert (await call).text == "whole"
 
 
-# Noise...
-
-
 BANNER = "raw(b'Welcome!\\nListening on stdio\\n')\nhandshake()\n" + ECHO_LOOP
 DEBUG = (
     "handshake()\nwhile True:\n    m = recv(); raw(b'debug: called\\n'); text(m, 'ok')"
@@ -220,9 +211,6 @@ async def test_noise_is_logged_once_as_a_warning_that_quotes_it(body, quoted, ca
                 await client.call_tool("x")
     (warning,) = [r for r in caplog.records if r.levelno >= logging.WARNING]
     assert all(words in warning.getMessage() for words in quoted)
-
-
-# Invalid...
 
 
 @pytest.mark.pain("P17")
