@@ -107,6 +107,19 @@ def test_parsed_url_has_host_port_and_target():
         ({"client_cert": ("a", "b", HUSH, "d")}, "client_cert must be a path"),
         ({"headers": 5}, "headers must be a mapping or a function, got int"),
         ({"headers": [("a", HUSH)]}, "headers must be a mapping or a function"),
+        ({"engine": "direct", "proxy": "http://p.example"}, "cannot do proxy"),
+        ({"engine": "direct", "http2": True}, "cannot do http2"),
+        ({"public_only": True, "http2": True}, "public_only is kept by our own"),
+        ({"public_only": True, "engine": "httpx"}, "public_only is kept by our own"),
+        ({"engine": "direct", "http_client": httpx.Client()}, "cannot do http_client"),
+        (
+            {"http_client": httpx.Client(), "proxy": "http://p.example"},
+            "http_client= and proxy= exclude each other",
+        ),
+        (
+            {"http_client": httpx.Client(), "http2": True},
+            "http_client= and http2= exclude each other",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -126,28 +139,6 @@ def test_invalid_option_is_refused_at_construction(options, message):
 )
 def test_tls_option_is_refused_for_an_http_url(options, message):
     assert message in refusal(PLAIN, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"engine": "direct", "proxy": "http://p.example"}, "cannot do proxy"),
-        ({"engine": "direct", "http2": True}, "cannot do http2"),
-        ({"public_only": True, "http2": True}, "public_only is kept by our own"),
-        ({"public_only": True, "engine": "httpx"}, "public_only is kept by our own"),
-        ({"engine": "direct", "http_client": httpx.Client()}, "cannot do http_client"),
-        (
-            {"http_client": httpx.Client(), "proxy": "http://p.example"},
-            "http_client= and proxy= exclude each other",
-        ),
-        (
-            {"http_client": httpx.Client(), "http2": True},
-            "http_client= and http2= exclude each other",
-        ),
-    ],
-)
-def test_options_that_exclude_each_other_are_refused(options, message):
-    assert message in refusal(**options)
 
 
 @pytest.mark.parametrize("client", [httpx.Client(), httpx.AsyncClient()])
