@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from urllib.parse import parse_qs, urlsplit
 
@@ -99,29 +100,34 @@ async def test_a_2024_server_triggers_refresh_and_step_up(auth):
         assert len(server.executed) == 11
 
 
-@pytest.mark.pain("P31", "P32")
-@pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_a_stream_reopens_after_a_failed_refresh(auth, era):
+@contextlib.asynccontextmanager
+async def stream_that_reopens(auth, era, **options):
+    """Yield server and client; the stream, closed in the block, must open again."""
     with protected_server(auth, era=era, resumable=True) as server:
         received = asyncio.Event()
         loop = asyncio.get_running_loop()
-        options = {"on_notification": lambda _: loop.call_soon_threadsafe(received.set)}
-        target = mcpwire.Http(server.url, auth=oauth())
-        async with mcpwire.Client(target, **options) as client:
+        watch = {"on_notification": lambda _: loop.call_soon_threadsafe(received.set)}
+        target = mcpwire.Http(server.url, auth=oauth(), **options)
+        async with mcpwire.Client(target, **watch) as client:
             await asyncio.to_thread(server.wait_until, lambda: server.streams)
-            auth.on["token"] = lambda request: (503, {}, b"")
-            auth.expire_all()
-            before = server.challenges
-            server.close_streams()
-            await asyncio.to_thread(
-                server.wait_until, lambda: server.challenges > before
-            )
-            del auth.on["token"]
-            await echo(client)
+            yield server, client
             await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
             server.push({"method": "notifications/tools/list_changed"})
             await received.wait()
-        assert len(auth.authorizations) == 1
+
+
+@pytest.mark.pain("P31", "P32")
+@pytest.mark.parametrize("era", ["session", "stateless"])
+async def test_a_stream_reopens_after_a_failed_refresh(auth, era):
+    async with stream_that_reopens(auth, era) as (server, client):
+        auth.on["token"] = lambda request: (503, {}, b"")
+        auth.expire_all()
+        before = server.challenges
+        server.close_streams()
+        await asyncio.to_thread(server.wait_until, lambda: server.challenges > before)
+        del auth.on["token"]
+        await echo(client)
+    assert len(auth.authorizations) == 1
 
 
 def _refuse_grant(request):
@@ -131,24 +137,15 @@ def _refuse_grant(request):
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 @pytest.mark.parametrize("era", ["session", "stateless"])
 async def test_a_stream_waits_for_the_login_of_a_call(auth, era, engine, caplog):
-    with protected_server(auth, era=era, resumable=True) as server:
-        received = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        options = {"on_notification": lambda _: loop.call_soon_threadsafe(received.set)}
-        target = mcpwire.Http(server.url, auth=oauth(), engine=engine)
-        async with mcpwire.Client(target, **options) as client:
-            await asyncio.to_thread(server.wait_until, lambda: server.streams)
-            auth.on["token"] = _refuse_grant
-            auth.expire_all()
-            server.close_streams()
-            await until(lambda: "stays closed until a login" in caplog.text)
-            assert len(auth.authorizations) == 1
-            del auth.on["token"]
-            await echo(client)
-            assert len(auth.authorizations) == 2
-            await asyncio.to_thread(server.wait_until, lambda: server.streams, 10.0)
-            server.push({"method": "notifications/tools/list_changed"})
-            await received.wait()
+    async with stream_that_reopens(auth, era, engine=engine) as (server, client):
+        auth.on["token"] = _refuse_grant
+        auth.expire_all()
+        server.close_streams()
+        await until(lambda: "stays closed until a login" in caplog.text)
+        assert len(auth.authorizations) == 1
+        del auth.on["token"]
+        await echo(client)
+        assert len(auth.authorizations) == 2
 
 
 @pytest.mark.parametrize(
