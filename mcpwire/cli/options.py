@@ -245,7 +245,7 @@ def _parse_token(text: str) -> tuple[str, str]:
 def _parse_words(text: str) -> tuple[str, ...]:
     from mcpwire.cli.targets import split_command
 
-    return split_command(text, "program")
+    return split_command(text, "--sample-with program")
 
 
 def _parse_level(text: str) -> str:

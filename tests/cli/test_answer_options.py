@@ -149,7 +149,7 @@ def test_answers_are_used_in_order_and_a_surplus_is_reported(tool_server, cli):
         (["--answer", "-", "--answer", "-"], "only one --answer can be read"),
         (["-", "--answer", "-"], "cannot both be read"),
         (["--sample", "a", "--sample-with", "b"], "not allowed with argument --sample"),
-        (["--sample-with", ""], "the program's command line is empty"),
+        (["--sample-with", ""], "the --sample-with program's command line is empty"),
         (["--sample-with", "'"], "cannot split"),
         (["--log-level", "inf"], "unknown level 'inf'; did you mean 'info'?"),
         (["--log-level", "x"], "unknown level 'x'; the levels are debug, info"),
