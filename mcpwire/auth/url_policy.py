@@ -51,12 +51,12 @@ _DESTINATIONS: Final[dict[AddressClass, str]] = {
 _SHELL_CHARACTERS: Final = re.compile(r"[$'();]")
 
 
-def check_server_url(url: Url, *, allow_insecure: bool) -> None:
+def check_server_url(url: Url, shown: str = "", *, allow_insecure: bool) -> None:
     """Raise `UrlRefused` if tokens would be sent to a server unencrypted."""
     if not (url.is_secure or allow_insecure):
         raise url_refusal(
             "the server's URL",
-            url.unmasked,
+            shown or url.unmasked,
             "tokens would be sent unencrypted: use https, or pass allow_insecure=True",
         )
 

@@ -133,9 +133,7 @@ def _interactive_options(options: Options, output: Output) -> dict[str, Any]:
             )
 
     may_ask = options.may_ask and not (options.no_browser or options.callback_url)
-    timeout = LOGIN_TIMEOUT_S
-    if options.verb == "auth login":
-        timeout = options.timeout or LOGIN_TIMEOUT_S
+    timeout = (options.verb == "auth login" and options.timeout) or LOGIN_TIMEOUT_S
     return {
         "interactive": output.can_prompt and may_ask,
         "on_url": show,

@@ -297,7 +297,9 @@ def _make_grant(target: Http) -> Grant | None:
             f"{type(grant).__name__}"
         )
     try:
-        check_server_url(target.parsed, allow_insecure=target.allow_insecure)
+        check_server_url(
+            target.parsed, str(target), allow_insecure=target.allow_insecure
+        )
     except UrlRefused as error:
         raise ValueError(str(error)) from error
     return grant
