@@ -23,16 +23,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from typing import Self
 
     # httpx is not imported here: the transport works without its base class.
     from httpx import AsyncBaseTransport as Base
     from httpx import Request, Response
 
-    Event = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Event]]
-    Send = Callable[[Event], Awaitable[None]]
+    from mcpwire.server.http.exchange import Event, Receive, Send
+
     Application = Callable[[Event, Receive, Send], Awaitable[None]]
 else:
     Base = object

@@ -398,19 +398,11 @@ class _IssuerRouter:
         self._issuer = issuer
         self._app = app
         self.limits: Limits = app.limits
+        self.start, self.drain, self.aclose = app.start, app.drain, app.aclose
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_issuer_path = scope["type"] == "http" and scope["path"] in _ISSUER_PATHS
         await (self._issuer if is_issuer_path else self._app)(scope, receive, send)
-
-    async def start(self) -> None:
-        await self._app.start()
-
-    async def drain(self, timeout: float = 10.0) -> None:
-        await self._app.drain(timeout)
-
-    async def aclose(self) -> None:
-        await self._app.aclose()
 
 
 def _parse_form(text: str) -> _Fields:

@@ -154,24 +154,19 @@ class _Direction:
 class Relay:
     """Both directions between a client and a child, each with its faults.
 
-    It owns its four descriptors, and runs on the running loop.
+    It owns its four descriptors, one to read and one to write for each direction, and
+    runs on the running loop.
     """
 
     def __init__(
         self,
-        *,
-        from_client: int,
-        to_child: int,
-        from_child: int,
-        to_client: int,
+        to_server: tuple[int, int],
+        to_client: tuple[int, int],
         faults: Sequence[Fault],
         seed: int,
     ) -> None:
-        server, client = (
-            Chain(faults, direction, seed) for direction in ("server", "client")
-        )
-        self.to_server = _Direction(from_client, to_child, server)
-        self.to_client = _Direction(from_child, to_client, client)
+        self.to_server = _Direction(*to_server, Chain(faults, "server", seed))
+        self.to_client = _Direction(*to_client, Chain(faults, "client", seed))
 
     def close(self) -> None:
         """Close all descriptors at once."""
@@ -182,30 +177,19 @@ class Relay:
 class FaultyChannel(StdioChannel):
     """A connection to a child process through a `Relay`."""
 
-    def __init__(
-        self,
-        inbound: Inbound,
-        target: Stdio,
-        limits: Limits,
-        *,
-        faults: Sequence[Fault],
-        seed: int,
-    ) -> None:
-        self._faults = faults
-        self._seed = seed
-        super().__init__(inbound, target, limits)
+    def __init__(self, inbound: Inbound, target: FaultyStdio, limits: Limits) -> None:
+        self._faulty = target  # needed by `_take_pipes`
+        super().__init__(inbound, target.target, limits)
 
     def _take_pipes(self, child: ChildProcess) -> tuple[int, int]:
         from_child, to_child = super()._take_pipes(child)
         client_reads, to_client = os.pipe()
         from_client, client_writes = os.pipe()
         self._relay = Relay(
-            from_client=from_client,
-            to_child=to_child,
-            from_child=from_child,
-            to_client=to_client,
-            faults=self._faults,
-            seed=self._seed,
+            (from_client, to_child),
+            (from_child, to_client),
+            self._faulty.faults,
+            self._faulty.seed,
         )
         return client_reads, client_writes
 
@@ -268,9 +252,7 @@ class FaultyStdio:
         Raises:
             ConnectError: The server could not be started.
         """
-        return FaultyChannel(
-            client, self.target, limits, faults=self.faults, seed=self.seed
-        )
+        return FaultyChannel(client, self, limits)
 
 
 def _as_command(target: str | Stdio | Http) -> Stdio:
@@ -342,12 +324,10 @@ async def _run_relay(
     assert child.stdin is not None
     assert child.stdout is not None
     relay = Relay(
-        from_client=_detach_descriptor(0, os.O_RDONLY),
-        to_child=os.dup(child.stdin.fileno()),
-        from_child=os.dup(child.stdout.fileno()),
-        to_client=_detach_descriptor(1, os.O_WRONLY),
-        faults=faults,
-        seed=seed,
+        (_detach_descriptor(0, os.O_RDONLY), os.dup(child.stdin.fileno())),
+        (os.dup(child.stdout.fileno()), _detach_descriptor(1, os.O_WRONLY)),
+        faults,
+        seed,
     )
     child.stdin.close()
     child.stdout.close()
