@@ -116,21 +116,15 @@ class ExchangeTrace:
         return result
 
 
+@attrs.define(eq=False, repr=False)
 class ConnectionTrace:
     """The trace hook of one connection to a server: pairs requests and responses."""
 
-    def __init__(
-        self,
-        trace: ExchangeTrace,
-        server: str,
-        session: Session | None,
-        next_hook: Callable[[str, Any], object] | None,
-    ) -> None:
-        self._trace = trace
-        self._server = server
-        self._session = session
-        self._next_hook = next_hook
-        self._pending: dict[tuple[str, Any], SentRequest] = {}
+    _trace: ExchangeTrace
+    _server: str
+    _session: Session | None
+    _next_hook: Callable[[str, Any], object] | None
+    _pending: dict[tuple[str, Any], SentRequest] = attrs.field(factory=dict, init=False)
 
     def __call__(self, event: str, data: Any) -> None:
         """Process an event of the trace hook of a client."""

@@ -22,6 +22,8 @@ from collections import deque
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import attrs
+
 from mcpwire.errors import InternalError, InvalidParams, MissingCapability
 from mcpwire.protocol.methods import TASKS, declared_extensions, is_capability_declared
 from mcpwire.server.fair_pool import FairPool
@@ -211,23 +213,15 @@ class _SubscriptionListener:
         self._ended.set()
 
 
+@attrs.define(eq=False, repr=False)
 class Subscriptions:
     """Handles the subscriptions of one server."""
 
-    def __init__(
-        self,
-        hub: Hub,
-        *,
-        subscriptions: OpenSubscriptions,
-        capabilities: Callable[[], Mapping[str, Any]],
-        watchable_uris: Callable[[Sequence[str], RequestContext], list[str]]
-        | None = None,
-    ) -> None:
-        self._hub = hub
-        self._subscriptions = subscriptions
-        self._capabilities = capabilities
-        self._watchable_uris = watchable_uris
-        self.tasks: Tasks | None = None
+    _hub: Hub
+    _subscriptions: OpenSubscriptions
+    _capabilities: Callable[[], Mapping[str, Any]]
+    _watchable_uris: Callable[[Sequence[str], RequestContext], list[str]] | None = None
+    tasks: Tasks | None = None
 
     async def listen(
         self, params: dict[str, Any], request: RequestContext

@@ -18,6 +18,8 @@ import secrets
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
+import attrs
+
 from mcpwire.errors import InvalidRequest, TransportError
 from mcpwire.protocol.request_validation import UnreadableMessage, is_json, read_json
 from mcpwire.server.connection import ServerConnection
@@ -66,21 +68,15 @@ class _Channel(Duplex):
             self.writer.put(as_event(line))
 
 
+@attrs.define(eq=False, repr=False)
 class LegacySse:
     """The connections of one server; see the module docstring."""
 
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        *,
-        maximum: int = 10_000,
-        check_message: Callable[[Exchange, Json], None],
-    ) -> None:
-        self._dispatcher = dispatcher
-        self._maximum = maximum
-        self._check_message = check_message
-        self._channels: dict[str, _Channel] = {}
-        self._pool: FairPool[str] = FairPool()
+    _dispatcher: Dispatcher
+    _check_message: Callable[[Exchange, Json], None]
+    _maximum: int = 10_000
+    _channels: dict[str, _Channel] = attrs.field(factory=dict, init=False)
+    _pool: FairPool[str] = attrs.field(factory=FairPool, init=False)
 
     def __len__(self) -> int:
         return len(self._channels)
