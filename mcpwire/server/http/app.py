@@ -412,7 +412,7 @@ class AsgiApp:
         """
         self._is_draining = True
         for exchange in self._open:
-            exchange.stop_reading(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
+            exchange.stop_reading(_shutting_down())
         # Subscriptions are calls, too; closing the hub ends them.
         self._dispatcher.hub.close()
         loop = asyncio.get_running_loop()

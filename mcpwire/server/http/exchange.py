@@ -346,12 +346,11 @@ class Exchange:
             timers.discard(self._stop_reading)
             self._reading = None
 
-    def stop_reading(
-        self, status: int, error: str | RPCError, headers: Fields = ()
-    ) -> None:
+    def stop_reading(self, problem: HttpProblem) -> None:
         """Refuse the request, if its body is still being read."""
         if self._reading is not None and self._problem is None:
-            self._problem = HttpProblem(status, error, (*headers, *self._close_field()))
+            problem.headers = (*problem.headers, *self._close_field())
+            self._problem = problem
             self._stop_reading()
 
     def _stop_reading(self) -> None:
