@@ -38,7 +38,11 @@ from mcpwire.errors import (
 )
 from mcpwire.group.base import GroupBase, already_connected, as_reference, make_report
 from mcpwire.group.events import EventBus, GroupEvents
-from mcpwire.group.managed_server import CLOSE_TIMEOUT_S, ManagedServer
+from mcpwire.group.managed_server import (
+    CLOSE_TIMEOUT_S,
+    ManagedServer,
+    retrieve_exception,
+)
 from mcpwire.group.member import Member
 from mcpwire.group.reports import log_fields, logger, warn
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
@@ -728,13 +732,9 @@ class Group(GroupBase[Client]):
         loop = asyncio.get_running_loop()
         task: asyncio.Task[Any] = loop.create_task(coro, name=f"mcpwire-group-{name}")
         self._background.add(task)
-        task.add_done_callback(self._on_task_done)
+        task.add_done_callback(self._background.discard)
+        task.add_done_callback(retrieve_exception)
         return task
-
-    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
-        self._background.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio does not warn
 
     def _check_loop(self) -> None:
         """Check that this event loop is the group's; bind an unbound group to it."""

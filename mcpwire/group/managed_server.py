@@ -139,7 +139,7 @@ class ManagedServer:
             task = loop.create_task(
                 self._connect(task), name=f"mcpwire-group-connect-{self.name}"
             )
-            task.add_done_callback(_retrieve_exception)
+            task.add_done_callback(retrieve_exception)
             if not task.done():  # an eager task may be
                 self._connecting = task
         self._waiters += 1
@@ -396,9 +396,10 @@ class ManagedServer:
             warn("closing", self.name, error)
 
 
-def _retrieve_exception(task: asyncio.Task[None]) -> None:
+def retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of a task, so that asyncio does not warn."""
     if not task.cancelled():
-        task.exception()  # retrieved, so that asyncio does not warn
+        task.exception()
 
 
 def _state_after(error: Exception) -> ServerState:
