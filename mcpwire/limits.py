@@ -61,6 +61,25 @@ def check_choice(value: T, name: str, choices: Iterable[object]) -> T:
     return value
 
 
+def check_bounds(**bounds: float) -> None:
+    """Raise a `ValueError` that names the first number that is not above zero."""
+    for name, value in bounds.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be above zero, got {value!r}")
+
+
+def validate_switch(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    """Check that a field is ``True`` or ``False``."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{attribute.name} must be True or False, got {value!r}")
+
+
+def validate_count(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    """Check that a field is a count above zero, or ``None``."""
+    if value is not None:
+        check_count(value, attribute.name)
+
+
 def _check_positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     kind = int if attribute.type in {int, "int"} else (int, float)
     if isinstance(value, bool) or not isinstance(value, kind):

@@ -16,7 +16,7 @@ from mcpwire.auth.jwt import import_signing_key
 from mcpwire.auth.records import check_scope, masked
 from mcpwire.auth.registration import check_document_url
 from mcpwire.auth.url_policy import parse_identifier
-from mcpwire.limits import check_timeout
+from mcpwire.limits import check_timeout, validate_switch
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
@@ -49,11 +49,6 @@ def _repr_type(value: object) -> str:
 def _check_text(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{attribute.name} must be a text that is not blank")
-
-
-def _check_switch(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, bool):
-        raise ValueError(f"{attribute.name} must be True or False, got {value!r}")
 
 
 def _check_function(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -178,11 +173,11 @@ class OAuth(_Grant):
     callback_port: int | None = attrs.field(default=None)
     """The local port of the redirect URI; ``None``: any free port."""
 
-    interactive: bool = attrs.field(default=True, validator=_check_switch)
+    interactive: bool = attrs.field(default=True, validator=validate_switch)
     """Whether a user may be asked. If not, `AuthRequired` holds the login URL."""
 
     open_browser: Any = attrs.field(
-        default=True, repr=_repr_function, validator=_allow_function(_check_switch)
+        default=True, repr=_repr_function, validator=_allow_function(validate_switch)
     )
     """Whether to open the browser, or a function, plain or async, that opens a URL."""
 
@@ -212,7 +207,7 @@ class OAuth(_Grant):
     )
     """The type in a registration; ``None``: derived from the redirect URI."""
 
-    dpop: bool = attrs.field(default=False, validator=_check_switch)
+    dpop: bool = attrs.field(default=False, validator=validate_switch)
     """Whether to bind tokens to a key of this client (RFC 9449) if the server supports
     that; needs joserfc. If the server demands it, tokens are bound in any case."""
 

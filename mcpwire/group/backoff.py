@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import attrs
 
-from mcpwire.limits import MAX_TIMEOUT_S, check_count
+from mcpwire.limits import MAX_TIMEOUT_S, validate_count
 
 
 def _range_validator(low: float, high: float, words: str) -> Any:
@@ -33,11 +33,6 @@ def _range_validator(low: float, high: float, words: str) -> Any:
 
 
 _SECONDS: Final = _range_validator(5e-324, MAX_TIMEOUT_S, "above zero")
-
-
-def _check_attempts(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if value is not None:
-        check_count(value, attribute.name)
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +60,7 @@ class Backoff:
     """The part of each delay that is random, from 0 to 1, so that a hundred clients of
     one server do not reconnect at the same time."""
 
-    attempts: int | None = attrs.field(default=None, validator=_check_attempts)
+    attempts: int | None = attrs.field(default=None, validator=validate_count)
     """Attempts in a row before reconnecting is given up; ``None``: no limit."""
 
     def pause(self, in_vain: int, chance: float) -> float:

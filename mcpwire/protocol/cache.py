@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.limits import check_bounds
 from mcpwire.protocol.methods import find_method
 from mcpwire.protocol.subscriptions import RESOURCE_UPDATED, is_within
 from mcpwire.wire.json import encode, encode_sorted, loads
@@ -164,9 +165,7 @@ class ResponseCache:
         Raises:
             ValueError: A limit is not above zero.
         """
-        for name, limit in (("max_entries", max_entries), ("max_bytes", max_bytes)):
-            if limit <= 0:
-                raise ValueError(f"{name} must be above zero, got {limit!r}")
+        check_bounds(max_entries=max_entries, max_bytes=max_bytes)
         self._store = _Store(max_entries, max_bytes)
         self._partition = ""
         self._share_public = share_public

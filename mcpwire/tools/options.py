@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import attrs
 
-from mcpwire.limits import check_choice, check_count
+from mcpwire.limits import check_choice, validate_count
 from mcpwire.tools.catalog import Costs
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.results import extra_capabilities
@@ -107,11 +107,6 @@ def check_errors(value: Any) -> Errors:
     return errors
 
 
-def _check_bytes(_: Options, __: object, value: int | None) -> None:
-    if value is not None:
-        check_count(value, "max_result_bytes")
-
-
 @attrs.frozen(kw_only=True, eq=False)
 class Options:
     """`ToolOptions`, checked and complete."""
@@ -138,7 +133,7 @@ class Options:
     resources_as_tools: bool = False
     prompts_as_tools: bool = False
     errors: Errors = attrs.field(default="raise", converter=check_errors)
-    max_result_bytes: int | None = attrs.field(default=None, validator=_check_bytes)
+    max_result_bytes: int | None = attrs.field(default=None, validator=validate_count)
     lock: ToolLock | None = None
     costs: Costs = attrs.field(factory=Costs)
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import attrs
 
+from mcpwire.limits import check_bounds
 from mcpwire.server.fair_pool import client_of
 from mcpwire.server.log_limit import LimitedLogger
 
@@ -39,7 +40,6 @@ __all__ = [
     "Journal",
     "MemoryEventStore",
     "SQLiteEventStore",
-    "check_bounds",
     "parse_event_id",
 ]
 
@@ -104,13 +104,6 @@ class EventStore(Protocol):
 
     async def aclose(self) -> None:
         """Release the resources of the store."""
-
-
-def check_bounds(**bounds: float) -> None:
-    """Raise a `ValueError` that names the first number that is not above zero."""
-    for name, value in bounds.items():
-        if not value > 0:
-            raise ValueError(f"{name} must be above zero, got {value!r}")
 
 
 @attrs.define

@@ -29,15 +29,11 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
 )
+from mcpwire.limits import check_bounds
 from mcpwire.protocol.request_validation import read_request_id
 from mcpwire.server.dispatcher import INITIALIZE, INITIALIZED, Dispatcher, HttpRefusal
 from mcpwire.server.fair_pool import FairPool, client_key
-from mcpwire.server.http.event_store import (
-    Journal,
-    MemoryEventStore,
-    check_bounds,
-    parse_event_id,
-)
+from mcpwire.server.http.event_store import Journal, MemoryEventStore, parse_event_id
 from mcpwire.server.http.exchange import (
     ClientGone,
     HttpProblem,

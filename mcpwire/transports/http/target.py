@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.limits import check_choice, check_timeout
+from mcpwire.limits import check_choice, check_timeout, validate_switch
 from mcpwire.protocol.http_headers import check_headers
 from mcpwire.wire.urls import Url, mask_url, parse_url
 
@@ -78,13 +78,8 @@ def _choice_validator(*choices: str) -> Any:
     return lambda _, attribute, value: check_choice(value, attribute.name, choices)
 
 
-def _check_bool(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, bool):
-        raise ValueError(f"{attribute.name} must be True or False, got {value!r}")
-
-
 def _bool_field(default: bool) -> bool:  # noqa: FBT001 - the default of a public option
-    field: bool = attrs.field(default=default, kw_only=True, validator=_check_bool)
+    field: bool = attrs.field(default=default, kw_only=True, validator=validate_switch)
     return field
 
 
