@@ -318,14 +318,11 @@ class Subscriptions:
         profile, channel = connection.profile, connection.channel
         requested = self._requested_filter(profile)
         old = self._listen_request
-        # One without an acknowledgement may wait for a login that it must not start.
-        if (
-            old is not None
-            and old.is_open
-            and old.acknowledged is not None
-            and old.requested == requested
-        ):
-            return old.acknowledged
+        if old is not None and old.is_open and old.requested == requested:
+            # One in the background may wait for a login that it must not start.
+            is_background = isinstance(old.handle, BackgroundHandle)
+            if old.acknowledged is not None or not is_background:
+                return await old.wait_acknowledged(deadline)
         new = None
         accepted = Filter()
         if requested and channel is not None:

@@ -454,18 +454,8 @@ FIELDS: Final[dict[str, Field]] = {
 
 IGNORED_FIELDS: Final = frozenset(
     {
-        "$schema",
-        "comment",
-        "description",
-        "gallery",
-        "homepage",
-        "icon",
-        "icons",
-        "id",
-        "metadata",
-        "tags",
-        "title",
-        "version",
+        *("$schema", "comment", "description", "gallery", "homepage", "icon", "icons"),
+        *("id", "metadata", "tags", "title", "version"),
     }
 )
 """Fields that only people read."""

@@ -126,49 +126,21 @@ def _add_items(schema: JsonObject) -> JsonObject:
 
 _STRICT_KEYWORDS: Final = frozenset(
     {
-        "title",
-        "description",
-        "type",
-        "enum",
-        "const",
-        "pattern",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minItems",
-        "maxItems",
+        *("title", "description", "type", "enum", "const", "pattern", "multipleOf"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        *("minItems", "maxItems"),
     }
 )
 
 _STRICT_FORMATS: Final = (
-    "date-time",
-    "time",
-    "date",
-    "duration",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "uuid",
+    *("date-time", "time", "date", "duration"),
+    *("email", "hostname", "ipv4", "ipv6", "uuid"),
 )
 
 _NOT_STRICT: Final = (
-    "allOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "patternProperties",
-    "dependentRequired",
-    "dependentSchemas",
-    "dependencies",
-    "propertyNames",
-    "prefixItems",
-    "contains",
-    "unevaluatedProperties",
-    "unevaluatedItems",
+    *("allOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"),
+    *("patternProperties", "propertyNames", "unevaluatedProperties"),
+    *("dependentRequired", "prefixItems", "contains", "unevaluatedItems"),
     "$dynamicRef",
 )
 """Keywords that change the meaning and are not supported: the tool is not strict."""

@@ -369,27 +369,11 @@ async def _request_input(relayed: RelayedRequest, step: HandleInput) -> Json:
 
 NEVER_FORWARDED: Final = frozenset(
     {
-        "accept",
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "cookie",
-        "host",
-        "keep-alive",
-        "last-event-id",
-        "origin",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "set-cookie",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "user-agent",
+        *("accept", "accept-encoding", "last-event-id", "origin", "user-agent"),
+        *("authorization", "cookie", "set-cookie"),
+        *("connection", "host", "keep-alive", "te", "trailer", "upgrade"),
+        *("content-encoding", "content-length", "content-type", "transfer-encoding"),
+        *("proxy-authenticate", "proxy-authorization", "proxy-connection"),
     }
 )
 """Header fields that belong to one connection, or are credentials for one server only
