@@ -293,7 +293,7 @@ def test_the_known_issuer_is_used_and_no_other():
     slashed = {PRM: prm("https://as/"), AS: answers[AS]}
     assert find(slashed, known="https://as")[1][1] == found
     fail(slashed)
-    # A stored issuer whose spelling has changed since is not the only one tried.
+    # The spelling of a stored issuer may have changed: others are tried, too.
     assert find(answers, known="https://as/")[1][1] == found
     # A known issuer that is no longer named is not used.
     net, (_, found) = find({PRM: prm("https://as"), AS: answers[AS]}, known="https://o")

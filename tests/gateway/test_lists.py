@@ -287,7 +287,7 @@ async def test_resources_list_changed_refreshes_templates_too(era):
 
 
 def public(**members):
-    """Return a stateless server whose list and resource may be cached by all."""
+    """Return a stateless server; all clients may cache its list and resource."""
     page = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public", **members}
     contents = [{"uri": "x:1", "text": ""}]
     methods = {
@@ -326,7 +326,7 @@ async def test_list_of_a_server_that_reports_no_changes_is_kept_for_its_lifetime
     slow.members["capabilities"] = {"tools": {"listChanged": True}}
     async with through({"a": server, "b": slow}) as client:
         for pause, count, ttl_ms in ((0, 1, 4_000), (4, 2, 6_000), (3, 2, 3_000)):
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause)  # of the virtual clock
             assert (await client.list_tools_page()).ttl_ms == ttl_ms
             assert fetches(server) == count
 
