@@ -19,13 +19,14 @@ import attrs
 from mcpwire.check.case import NoAnswer, PeerDied
 from mcpwire.errors import RemoteProtocolError, last_error_line
 from mcpwire.limits import Limits
+from mcpwire.testing.procfs import cpu_state
 from mcpwire.transports.http.h1 import ResponseReader
 from mcpwire.transports.process import StderrTail, describe_exit, spawn
 from mcpwire.wire.jsonrpc import LineDecoder
 from mcpwire.wire.sse import SSEDecoder, SSEEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from mcpwire.transports.targets import Stdio
     from mcpwire.wire.urls import Url
@@ -45,6 +46,9 @@ _CREDENTIALS: Final = re.compile(
 _MIN_SECRET_PART: Final = 8  # minimum octets of a secret at the end of a shortened text
 _LIMITS: Final = Limits()
 _CONNECT_TIMEOUT_S: Final = 5.0
+_MAX_BUSY_WAITS: Final = 20
+_MAX_IDLE_WAITS: Final = 1_000
+_IDLE_INTERVAL_S: Final = 0.002
 _GRACE_S: Final = 1.0  # until SIGTERM, and again until SIGKILL
 
 
@@ -226,6 +230,24 @@ class StdioPeer:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._child.exited.wait(), timeout)
         return self.has_exited
+
+    async def wait_idle(self) -> None:
+        """Wait until no thread of the process is busy, at most two seconds."""
+        for _ in range(_MAX_IDLE_WAITS):
+            if not (cpu_state(self.pid) or (False,))[0]:
+                break
+            await asyncio.sleep(_IDLE_INTERVAL_S)
+
+    async def wait_while_busy(self, wait: Callable[[], Awaitable[bool]]) -> bool:
+        """Repeat a wait until it returns true, while the process uses the CPU."""
+        for _ in range(_MAX_BUSY_WAITS):
+            before = cpu_state(self.pid)
+            if await wait():
+                return True
+            after = cpu_state(self.pid)
+            if after is None or (after == before and not after[0]):
+                break  # it is idle: more time does not help
+        return False
 
     async def close(self) -> None:
         """Close its stdin, wait, then terminate its process group."""

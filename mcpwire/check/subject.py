@@ -40,7 +40,7 @@ from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from mcpwire.check.peer import HeaderValue
@@ -849,19 +849,28 @@ class Subject:
             raise NoAnswer(f"{expected} within {bound:g} s", "not received") from None
 
     async def provoke(
-        self, data: Any, *, headers: Mapping[str, HeaderValue] | None = None
+        self,
+        data: Any,
+        *,
+        headers: Mapping[str, HeaderValue] | None = None,
+        waits: bool = False,
     ) -> Reaction:
         """Send any data; return the messages or HTTP response that follow.
 
         Over stdio, two barriers follow the data: their answers prove that the server
-        has read it. Over HTTP, wait for the end of the response.
+        has read it. Over HTTP, wait for the end of the response. `waits`: send the data
+        to an idle server and wait briefly for an answer, which others may suppress.
         """
+        if waits and self.stdio is not None:
+            await self.stdio.wait_idle()
         before = len(self.received)
         try:
             response = await self.send(data, headers=headers)
             if response is not None:
                 await self.wait_ended(response)
                 return Reaction(self.received[before:], response)
+            if waits:
+                await self._wait_briefly(before)
             await self.barrier()
             await self.barrier()
         except PeerDied:
@@ -889,6 +898,8 @@ class Subject:
         return self._first_id <= id < _MAX_ID and id not in self._case_ids
 
     _barriers: frozenset[str] = frozenset()
+    _barrier_s = 0.0
+    """How long the last barrier took, in seconds."""
 
     async def wait_late_answer(self, reaction: Reaction) -> Reaction:
         """Wait briefly for a late answer: a multi-threaded server may reorder answers.
@@ -897,14 +908,23 @@ class Subject:
         """
         if self.stdio is None or reaction.has_ended or reaction.is_answered:
             return reaction
-        before, began = len(self.received), monotonic()
+        before = len(self.received)
         with contextlib.suppress(PeerDied):
             await self.barrier()
-            bound = max(_MIN_LATE_S, _LATE_FACTOR * (monotonic() - began))
-            bound = min(bound, _MAX_LATE_S)
-            await self.wait_until(lambda: bool(self._relevant_messages(before)), bound)
+            await self._wait_briefly(before)
             return Reaction(reaction.messages + self._relevant_messages(before))
         return Reaction(self._relevant_messages(before), has_ended=True)
+
+    async def _wait_briefly(self, before: int) -> None:
+        """Wait for an answer, at most several times as long as the last barrier."""
+        bound = min(max(_MIN_LATE_S, _LATE_FACTOR * self._barrier_s), _MAX_LATE_S)
+
+        def wait() -> Awaitable[bool]:
+            return self.wait_until(
+                lambda: Reaction(self._relevant_messages(before)).is_answered, bound
+            )
+
+        await (wait() if self.stdio is None else self.stdio.wait_while_busy(wait))
 
     async def barrier(self, timeout: float | None = None) -> None:
         """Send a request and wait for its answer: then all earlier data was read.
@@ -914,9 +934,10 @@ class Subject:
         """
         id = f"barrier-{self.next_id()}"
         self._barriers |= {id}
-        last_sent = self.last_sent
+        last_sent, began = self.last_sent, monotonic()
         try:
             await self.request(self.facts.barrier, id=id, timeout=timeout)
+            self._barrier_s = monotonic() - began
         except NoAnswer as error:
             raise type(error)("an answer to the next request", error.actual) from None
         finally:

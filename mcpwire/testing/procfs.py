@@ -140,12 +140,12 @@ def mapped_files(pids: Iterable[int]) -> dict[str, int]:
 
 
 def cpu_state(pid: int) -> tuple[bool, int] | None:
-    """Return whether a process is busy (state R or D), and its CPU time in ticks."""
+    """Return whether a thread of a process is busy (state R or D), and its CPU time."""
     try:
-        fields = _stat(pid)
+        stats = [_stat(str(path)) for path in (_PROC / str(pid) / "task").iterdir()]
     except OSError:
         return None
-    return fields[0] in "RD", int(fields[11]) + int(fields[12])
+    return any(s[0] in "RD" for s in stats), sum(int(s[11]) + int(s[12]) for s in stats)
 
 
 def cpu_time(*pids: int, with_own: bool = True) -> int | None:

@@ -8,6 +8,7 @@ import pytest
 from mcpwire import Stdio
 from mcpwire.check import Options, run, runner
 from mcpwire.check.cases import sequences
+from mcpwire.testing.procfs import HAS_PROC
 
 PRELUDE = """
 import json, os, pathlib, sys, threading, time
@@ -315,6 +316,32 @@ def test_rare_or_late_faults_are_judged(kind, case, found, tmp_path, monkeypatch
 def test_second_response_may_be_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(sequences, "LATE_TIMEOUT_S", 0.05)
     assert verdict(RARE, "once", str(tmp_path / "noted"), case="B04.a") == "pass"
+
+
+SUPPRESSED = """
+import select
+def has_next(seconds):
+    return bool(select.select([0], [], [], seconds)[0])
+is_late = False
+for line in iter(sys.stdin.buffer.raw.readline, b""):
+    message = json.loads(line)
+    if isinstance(message, list) or not isinstance(message["method"], str):
+        if not is_late and not has_next(0.02):
+            fail(None, -32600)
+    elif message["method"] == "initialize":
+        begin(message)
+    elif "id" in message:
+        answer(message["id"])
+    is_late, end = False, time.monotonic() + 0.02
+    while not is_late and time.monotonic() < end:
+        is_late = has_next(0)
+"""
+
+
+@pytest.mark.skipif(not HAS_PROC, reason="no /proc shows whether a server is idle")
+@pytest.mark.parametrize(("case", "found"), [("B02.d", "pass"), ("RPC-13.b", "fail")])
+def test_other_messages_do_not_suppress_a_judged_answer(case, found):
+    assert verdict(SUPPRESSED, case=case, revision="2025-03-26") == found
 
 
 # --- correct servers with unusual behaviour -------------------------------------------

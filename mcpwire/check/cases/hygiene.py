@@ -18,7 +18,6 @@ from mcpwire.check.case import LEGACY, MODERN, Family, Start
 from mcpwire.check.cases._calls import echo_params, start_slow_call
 from mcpwire.testing.procfs import (
     HAS_PROC,
-    cpu_state,
     descendants,
     descriptors,
     is_alive,
@@ -35,9 +34,6 @@ FAMILY: Final = Family("hygiene")
 
 EXIT_TIMEOUT_S: Final = 5.0
 """Time limit for the exit of the server."""
-
-_MAX_EXTRA_WAITS: Final = 20
-"""Maximum number of further waits of 0.5 s while the process uses the CPU."""
 
 _ANSWER_TIME_S: Final = 0.3
 """Time for the server to answer before its input ends."""
@@ -64,16 +60,9 @@ own_process = case.with_defaults(
 
 async def _wait_for_exit(stdio: StdioPeer) -> bool:
     """Return whether a process exits in time; wait longer while it uses the CPU."""
-    if await stdio.wait_exit(EXIT_TIMEOUT_S):
-        return True
-    for _ in range(_MAX_EXTRA_WAITS):
-        before = cpu_state(stdio.pid)
-        if await stdio.wait_exit(0.5):
-            return True
-        after = cpu_state(stdio.pid)
-        if after is None or (after == before and not after[0]):
-            break  # it is idle: more time does not help
-    return stdio.has_exited
+    return await stdio.wait_exit(EXIT_TIMEOUT_S) or await stdio.wait_while_busy(
+        lambda: stdio.wait_exit(0.5)
+    )
 
 
 def _expect_messages(subject: Subject, messages: Iterable[Message]) -> None:

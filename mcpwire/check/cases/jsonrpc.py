@@ -375,6 +375,36 @@ add_exchange_case(
 )
 
 
+@FAMILY.robust(
+    "B02.h",
+    "errors are not lost among other requests",
+    transports=("stdio",),
+    sends="fifty requests with the method 5 and fifty valid ones, in one write",
+    expects="an error for each request that is not valid, if for a single one",
+    why="the client waits forever",
+)
+async def errors_are_not_lost(subject: Subject) -> None:
+    request = ChangedRequest({"method": 5}, "a request with the method 5")
+    if not (await request.send(subject)).errors:
+        subject.raise_absent("error for a method that is not a string")
+    messages = [subject.any_request() for _ in range(100)]
+    valid = {message["id"] for message in messages[1::2]}
+    for message in messages[::2]:
+        message["method"] = 5
+    start = len(subject.received)
+
+    def other_answers() -> list[Message]:
+        answers = [m for m in subject.received[start:] if m.is_answer]
+        return [m for m in answers if m.value.get("id") not in valid]
+
+    await subject.send(b"\n".join(map(encode, messages)))
+    for id in valid:
+        await subject.wait_answer(id)
+    await subject.wait_until(lambda: len(other_answers()) >= 50, 1.0)
+    count = len(other_answers())
+    subject.expect(count >= 50, "50 errors", f"{count} errors")
+
+
 # --- batches --------------------------------------------------------------------------
 
 
