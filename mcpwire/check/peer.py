@@ -221,6 +221,18 @@ class StdioPeer:
         """Close the server's stdin."""
         self._writer.close()
 
+    async def write_last(self, data: bytes) -> None:
+        """Write octets and close the server's stdin, with no other work in between."""
+        self._transcript.add("sent", data)
+        fd = os.dup(self._writer.get_extra_info("pipe").fileno())
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+            with contextlib.suppress(BrokenPipeError):
+                os.write(fd, data)
+        finally:
+            os.close(fd)
+
     def close_output(self) -> None:
         """Close our end of the server's stdout, as happens when a client crashes."""
         self._read_transport.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 
 import pytest
 
@@ -342,6 +343,32 @@ for line in iter(sys.stdin.buffer.raw.readline, b""):
 @pytest.mark.parametrize(("case", "found"), [("B02.d", "pass"), ("RPC-13.b", "fail")])
 def test_other_messages_do_not_suppress_a_judged_answer(case, found):
     assert verdict(SUPPRESSED, case=case, revision="2025-03-26") == found
+
+
+CANCELLED = """
+import select
+while data := os.read(0, 65_536):
+    if not data.endswith(b"\\n") and select.select([0], [], [], 0.02)[0]:
+        break
+    for message in map(json.loads, data.splitlines()):
+        if message["method"] == "initialize":
+            begin(message)
+        elif "id" in message:
+            answer(message["id"])
+"""
+
+
+async def test_last_line_and_the_end_of_the_input_arrive_together():
+    async def use_loop():
+        while True:
+            time.sleep(0.04)  # noqa: ASYNC251 - as the other cases of a run
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(use_loop())
+    target = Stdio(sys.executable, ["-c", PRELUDE + CANCELLED])
+    report = await run(target, Options(revisions=("2025-11-25",), only=("A09.d",)))
+    task.cancel()
+    assert [result.verdict.value for result in report.results] == ["warn"]
 
 
 # --- correct servers with unusual behaviour -------------------------------------------

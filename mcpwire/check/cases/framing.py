@@ -228,9 +228,9 @@ async def last_line(subject: Subject) -> None:
     while answered < 5:
         server = await subject.open_another() if answered or lost else subject
         id = server.next_id()
-        await _write(server, encode(server.message(server.facts.barrier, id=id)))
-        server.need_stdio().close_input()
+        subject.last_sent = encode(server.message(server.facts.barrier, id=id))
         try:
+            await server.need_stdio().write_last(subject.last_sent)
             await server.wait_answer(id)
             answered += 1
         except (PeerDied, NoAnswer) as error:
