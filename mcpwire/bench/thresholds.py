@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import copysign
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -68,7 +69,8 @@ class Change:
 
     def is_true(self, ratio: float) -> bool:
         """Return whether a ratio (after / before) exceeds the change."""
-        return ratio > 1 + self.part if self.part > 0 else ratio < 1 + self.part
+        is_decrease = copysign(1, self.part) < 0  # also of -0 %
+        return ratio < 1 + self.part if is_decrease else ratio > 1 + self.part
 
 
 _FIGURES: Final = {name: figure.unit for name, figure in FIGURES.items()}

@@ -36,6 +36,8 @@ def test_condition_on_an_unmeasured_figure_is_an_error():
 def test_change_condition_depends_on_its_direction(ratio, grew, fell):
     assert parse_failure("p99 +10% vs base.json").is_true(ratio) is grew
     assert parse_failure("rate -10% vs my base.json").is_true(ratio) is fell
+    assert parse_failure("p99 +0% vs base.json").is_true(ratio) is grew
+    assert parse_failure("rate -0% vs base.json").is_true(ratio) is fell
 
 
 def test_change_condition_names_its_file():
