@@ -277,8 +277,13 @@ class ServerConnection:
         """Wait until all requests are answered, up to this many seconds."""
         await self._tasks.settle(seconds)
 
+    def end_subscriptions(self) -> None:
+        """Answer all open subscriptions with their result."""
+        self._listen_tasks.end_all(self._dispatcher.end_subscription)
+
     async def aclose(self, seconds: float = 0.5, *, by: float | None = None) -> None:
         """Cancel the handlers, wait for them up to `seconds`, close the stream."""
+        self.end_subscriptions()
         tasks = self._stop()
         try:
             if tasks:

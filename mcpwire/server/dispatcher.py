@@ -45,7 +45,7 @@ from mcpwire.protocol.methods import (
 from mcpwire.server.input_rounds import InputNeeded, deciding_error, finish_round
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.log_limit import LimitedLogger, authors_traceback, error_kind
-from mcpwire.server.notifications import Hub
+from mcpwire.server.notifications import Hub, subscription_result
 from mcpwire.server.request import (
     EXCERPT,
     IN_MEMORY,
@@ -572,6 +572,12 @@ class Dispatcher:
         finally:
             request.is_answered = True
         return self._finish_result(request, route, result)
+
+    def end_subscription(self, request: RequestContext) -> dict[str, Any]:
+        """Return the result of a long-lived request that the server ends now."""
+        assert request.route is not None  # the request is admitted
+        request.close()
+        return self._finish_result(request, request.route, subscription_result(request))
 
     def _finish_result(
         self, request: RequestContext, route: Route, result: dict[str, Any]

@@ -49,9 +49,6 @@ class Listener(Protocol):
     def on_change(self, method: str, uri: str | None) -> None:
         """Handle a change; `uri` names the resource of an update. Must not raise."""
 
-    def finish(self) -> None:
-        """Handle the end: no more changes follow."""
-
 
 class Hub:
     """Notifies the listeners of one server of changes."""
@@ -99,23 +96,12 @@ class Hub:
                     _schedule(loop, self._flush, loop)
                 self._pending.setdefault(loop, {})[method, uri] = None
 
-    def close(self) -> None:
-        """End all subscriptions, after the pending changes."""
-        with self._lock:
-            for loop in self._listeners:
-                _schedule(loop, self._end, loop)
-
     def _flush(self, loop: AbstractEventLoop) -> None:
         with self._lock:
             pending = self._pending.pop(loop, {})
         for method, uri in pending:
             for listener in list(self._listeners.get(loop, ())):
                 listener.on_change(method, uri)
-
-    def _end(self, loop: AbstractEventLoop) -> None:
-        self._flush(loop)
-        for listener in list(self._listeners.get(loop, ())):
-            listener.finish()
 
 
 def _schedule(
@@ -186,15 +172,12 @@ _LIST_FILTERS: Final = {
 class _SubscriptionListener:
     """One subscription request as a listener of the hub."""
 
-    def __init__(
-        self, request: RequestContext, filter: Mapping[str, Any], ended: asyncio.Event
-    ) -> None:
+    def __init__(self, request: RequestContext, filter: Mapping[str, Any]) -> None:
         self._request = request
         self._methods = {
             method for field, (method, _) in _LIST_FILTERS.items() if filter.get(field)
         }
         self._uris = frozenset(filter.get("resourceSubscriptions", ()))
-        self._ended = ended
 
     def on_change(self, method: str, uri: str | None) -> None:
         """Send a change that matches the filter."""
@@ -208,9 +191,10 @@ class _SubscriptionListener:
         meta = {**(params.get("_meta") or {}), SUBSCRIPTION_ID: self._request.id}
         self._request.notify(method, {**params, "_meta": meta})
 
-    def finish(self) -> None:
-        """End the request, which is then answered."""
-        self._ended.set()
+
+def subscription_result(request: RequestContext) -> dict[str, Any]:
+    """Return the result of a subscription that the server ends."""
+    return {"_meta": {SUBSCRIPTION_ID: request.id}}
 
 
 @attrs.define(eq=False, repr=False)
@@ -239,7 +223,7 @@ class Subscriptions:
             raise InvalidParams("params.notifications must be an object")
         check_retained("params._meta", request.meta)
         accepted = self._accept_filter(requested, request)
-        listener = _SubscriptionListener(request, accepted, ended)
+        listener = _SubscriptionListener(request, accepted)
         # It precedes all other notifications (2026-07-28, "Acknowledgment").
         listener.send(ACKNOWLEDGED, {"notifications": accepted})
         with ExitStack() as stack:
@@ -249,7 +233,7 @@ class Subscriptions:
             if self.tasks is not None and ids:
                 stack.callback(self.tasks.watch(ids, request, listener.send))
             await ended.wait()
-        return {"_meta": {SUBSCRIPTION_ID: request.id}}
+        return subscription_result(request)
 
     def _accept_filter(
         self, requested: Mapping[str, Any], request: RequestContext

@@ -157,9 +157,6 @@ class Session:
         elif uri in self.subscribed:
             self.send(method, {"uri": uri})
 
-    def finish(self) -> None:
-        """Do nothing: the session ends with its connection."""
-
 
 class UnsendableResult(LocalProtocolError):
     """A result without a JSON form; its text is for the client, too."""

@@ -464,6 +464,12 @@ class InboundTasks:
             return run.tag
         return self._pop_waiting(id).tag if id in self._waiting else None
 
+    def end_all(self, answer: Callable[[Any], Any]) -> None:
+        """Stop the running handlers; answer each with the result for its `tag`."""
+        for run in list(self._running.values()):
+            self.cancel(run.id)
+            run.reply(answer(run.tag))
+
     def unanswered(self) -> list[Any]:
         """Return the `tag` values of the running handlers without an answer."""
         return [run.tag for run in self._running.values()]

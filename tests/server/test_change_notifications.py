@@ -157,7 +157,7 @@ async def test_ended_subscription_is_cancelled_after_its_result(id):
     assert acknowledged["notifications"] == filter
     server.notify_tools_changed()
     changed = (await wire.next())["params"]
-    server.dispatcher.hub.close()
+    wire.connection.end_subscriptions()
     result = (await wire.next())["result"]
     assert result["resultType"] == "complete"
     key = "io.modelcontextprotocol/subscriptionId"
@@ -169,8 +169,8 @@ async def test_ended_subscription_is_cancelled_after_its_result(id):
         "method": "notifications/cancelled",
         "params": {"requestId": id},
     }
+    await wire.connection.aclose()
     assert len(server.dispatcher.hub) == 0
-    await wire.aclose()
 
 
 @pytest.mark.rule("CAN-03")
@@ -189,7 +189,7 @@ async def test_server_cancels_only_subscriptions_that_it_ends():
     answers = [await wire.next() for _ in range(5)]
     assert {each["id"] for each in answers if "id" in each} == {1, 2, 3}
     wire.send(notice("notifications/cancelled", requestId=5))
-    server.dispatcher.hub.close()
+    wire.connection.end_subscriptions()
     assert (await wire.next())["id"] == 4
     assert await wire.next() == notice("notifications/cancelled", requestId=4)
     [last] = await wire.ask(modern(6, "tools/list"))

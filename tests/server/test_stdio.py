@@ -316,6 +316,19 @@ def test_signal_ends_the_server_without_output(number, is_busy):
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
 
 
+@pytest.mark.rule("SUB-11")
+def test_signal_ends_subscriptions_with_their_result():
+    with child() as process:
+        filter = {"notifications": {"toolsListChanged": True}}
+        process.stdin.write(lines(modern(1, "subscriptions/listen", filter)))
+        read_lines(process, 1)
+        process.send_signal(signal.SIGTERM)
+        result, cancelled = messages(process.stdout.read())
+        assert (result["id"], result["result"]["resultType"]) == (1, "complete")
+        assert cancelled["params"] == {"requestId": 1}
+        assert process.wait(TIMEOUT_S) == 128 + signal.SIGTERM
+
+
 def test_interrupt_before_the_loop_runs_returns_130(monkeypatch):
     def interrupted(coroutine):
         coroutine.close()

@@ -413,8 +413,7 @@ class AsgiApp:
         self._is_draining = True
         for exchange in self._open:
             exchange.stop_reading(_shutting_down())
-        # Subscriptions are calls, too; closing the hub ends them.
-        self._dispatcher.hub.close()
+        self._stateless.end_subscriptions()  # they are calls, too
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         if not await self._settle(timeout):

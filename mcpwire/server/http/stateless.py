@@ -86,6 +86,11 @@ class Stateless:
         finally:
             self._calls.discard(call)
 
+    def end_subscriptions(self) -> None:
+        """Answer all open subscriptions with their result."""
+        for call in self._calls:
+            call.end_subscription()
+
     def stop_all(self) -> None:
         """Answer all running calls with the error that the server shuts down."""
         for call in self._calls:
@@ -172,6 +177,14 @@ class _Call:
         if running is not None:
             running.stop()
 
+    def end_subscription(self) -> None:
+        """Stop the handler of a subscription, after the pending changes."""
+        request, running = self._request, self._running
+        if request is None or running is None:
+            return
+        if request.route is not None and request.route.is_long_lived:
+            running.stop()
+
     async def perform(
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
     ) -> None:
@@ -206,6 +219,8 @@ class _Call:
             # From Python 3.13 its frames refer to the frame that holds the response.
             return error.with_traceback(None)
         except TimeoutError:  # by `stop`; `perform` converts those of handlers
+            if request.route is not None and request.route.is_long_lived:
+                return dispatcher.end_subscription(request)
             return InternalError(SHUTTING_DOWN)
         finally:
             self._running = None

@@ -14,6 +14,7 @@ from world import (
     INITIALIZE,
     OUTSIDE,
     SESSIONS,
+    STATELESS_META,
     A,
     B,
     a_world,
@@ -426,8 +427,16 @@ async def test_app_can_be_started_drained_and_closed_without_lifespan():
                 response = await http.post(path, json=body, headers=HEADERS)
                 assert response.status_code == 200
             assert len(gateway.session_sets) == 2
-            await app.drain(0)
-            response = await http.post("/mcp/a", json=body, headers=HEADERS)
+            body["method"] = "subscriptions/listen"
+            body["params"] = {"notifications": {}, "_meta": STATELESS_META}
+            head = {**HEADERS, "mcp-protocol-version": "2026-07-28"}
+            head["mcp-method"] = "subscriptions/listen"
+            async with http.stream("POST", "/mcp/a", json=body, headers=head) as r:
+                lines = (line async for line in r.aiter_lines() if "data:" in line)
+                await anext(lines)  # the acknowledgement
+                await app.drain(0)
+                assert '"result":{"resultType":"complete"' in await anext(lines)
+            response = await http.post("/mcp/a", json=body, headers=head)
             assert response.status_code == 503
             await app.aclose()
             assert gateway.session_sets == set()

@@ -235,18 +235,28 @@ async def test_a_call_that_is_stopped_twice_stays_cancelled():
 @pytest.mark.case("D17", "D18")
 @pytest.mark.rule("SUB-11")
 async def test_draining_ends_subscriptions_with_their_result():
-    dispatcher = subscribed(echo)
+    dispatcher, delayed = subscribed(echo), Work()
     made = app(dispatcher=dispatcher)
-    params = {"notifications": {"toolsListChanged": True}}
-    listening = posted(raw_client.modern(5, "subscriptions/listen", params)).begin(made)
+    listen, filter = "subscriptions/listen", {"toolsListChanged": True}
+    listening = posted(raw_client.modern(5, listen, {"notifications": filter})).begin(
+        made
+    )
     await listening.until(lambda v: v.sent[1:])
+    # As if middleware waited before the subscription.
+    dispatcher.declare({"tools": {"listChanged": True}}, {listen: delayed})
+    waiting = posted(raw_client.modern(6, listen, {"notifications": filter})).begin(
+        made
+    )
+    await delayed.began.wait()
     dispatcher.hub.notify(TOOLS)
-    await listening.until(lambda v: len(v.sse()) == 2)
     await made.drain(30)
     await listening.done()
-    *_, last = listening.sse()
-    assert last["id"] == 5
-    assert last["result"]["resultType"] == "complete"
+    await waiting.done()
+    _, changed, last = listening.sse()
+    assert changed["method"] == TOOLS
+    for id, answer in ((5, last), (6, waiting.json())):
+        assert answer["id"] == id
+        assert answer["result"]["resultType"] == "complete"
 
 
 async def test_application_can_be_started_before_the_first_request():
