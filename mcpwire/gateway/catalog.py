@@ -96,14 +96,16 @@ class Catalog:
 
     # Merged lists
 
-    async def get_current(self, kind: str) -> tuple[MergedList, float]:
+    async def get_current(
+        self, kind: str, *, is_continued: bool
+    ) -> tuple[MergedList, float]:
         """Return a merged list for a client, and for how many seconds it is current.
 
         2026-07-28 server/utilities/caching: lists of servers that report no changes are
-        fetched again after their lifetime.
+        fetched again after their lifetime, but not between the pages of a client.
         """
         loop = asyncio.get_running_loop()
-        for server_list in self._lists_of(kind):
+        for server_list in () if is_continued else self._lists_of(kind):
             if server_list.fresh_until <= loop.time():
                 server_list.fresh_until = math.inf
                 server_list.version += 1

@@ -83,7 +83,10 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
     upstreams: Upstreams,
 ) -> Json:
     """Return a page of a merged list, or of the part of the server to list."""
-    merged, seconds = await upstreams.catalog.get_current(kind)
+    cursor = params.get("cursor")
+    merged, seconds = await upstreams.catalog.get_current(
+        kind, is_continued=cursor is not None
+    )
     listing = getattr(upstreams.gateway.source, "listing", None)
     selected = None if listing is None else listing(request.info)
     if selected is not None:
@@ -95,7 +98,7 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
         merged = merged.only(servers, name)
     page, following = page_of(
         merged.items,
-        params.get("cursor"),
+        cursor,
         size=upstreams.gateway.page_size,
         name=key,
         key=itemgetter(name),

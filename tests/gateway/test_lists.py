@@ -331,6 +331,17 @@ async def test_list_of_a_server_that_reports_no_changes_is_kept_for_its_lifetime
             assert fetches(server) == count
 
 
+async def test_pages_of_one_listing_are_of_the_same_fetch():
+    server = public()
+    tools = [{**TOOL, "name": name} for name in "abc"]
+    page = server.methods["tools/list"]()
+    server.methods["tools/list"] = lambda *_: {**page, "tools": tools}
+    async with through({"a": server}, page_size=1) as client:
+        for count in (1, 2):
+            assert tool_names(await client.list_tools()) == ["a_a", "a_b", "a_c"]
+            assert fetches(server) == count
+
+
 async def _nothing() -> str:
     return ""
 
