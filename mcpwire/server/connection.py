@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InternalError, MCPError, RPCError, TransportError
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.server.dispatcher import INITIALIZE, Dispatcher
-from mcpwire.server.log_limit import LimitedLogger
+from mcpwire.server.log_limit import LimitedLogger, error_kind
 from mcpwire.server.request import IN_MEMORY, RequestContext, RequestInfo, Session
 from mcpwire.transports.base import wait_shared
 from mcpwire.transports.custom import LinkChannel, LinkTarget
@@ -204,18 +204,25 @@ class ServerConnection:
     ) -> dict[str, Any]:
         try:
             await self._start()
-        except BaseException:
+        except BaseException as error:
             request.close()
-            raise
+            if not isinstance(error, Exception):
+                raise
+            on_error = self.request_info.on_error
+            if on_error is None or not on_error(request.id, error):
+                kind = error_kind(error)
+                logger.exception("the server could not start", kind=kind)
+            raise InternalError("the server could not start") from error
         return await self._dispatcher.perform(request, params)
 
     async def _start(self) -> None:
-        """Enter the lifespan once."""
-        if self._started is None:
-            self._started = asyncio.get_running_loop().create_task(
+        """Enter the lifespan once; after a failure, the next caller retries."""
+        started = self._started
+        if started is None or (started.done() and started.exception() is not None):
+            self._started = started = asyncio.get_running_loop().create_task(
                 self._dispatcher.start(), name="mcpwire-server-start"
             )
-        await wait_shared(self._started)
+        await wait_shared(started)
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
         assert self._channel is not None

@@ -3,6 +3,9 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import pytest
+
+from mcpwire import Client, Context, InternalError, Server
 from mcpwire.server.lifespan import Lifespan
 
 
@@ -69,3 +72,27 @@ async def test_exit_error_reaches_the_loop_exception_handler():
     await lifespan.start()
     await lifespan.aclose()
     assert [type(context["exception"]) for context in reported] == [LookupError]
+
+
+async def test_failed_start_is_logged_and_the_next_request_starts_again(caplog):
+    problems = [LookupError("no database")]
+
+    @asynccontextmanager
+    async def lifespan(_):
+        if problems:
+            raise problems.pop()
+        yield "database"
+
+    server = Server("s", lifespan=lifespan)
+
+    @server.tool
+    def t(ctx: Context) -> str:
+        return ctx.lifespan
+
+    async with Client(server) as client:
+        with pytest.raises(InternalError, match="the server could not start"):
+            await client.call_tool("t")
+        assert (await client.call_tool("t")).text == "database"
+    [record] = caplog.records
+    assert record.getMessage() == "the server could not start"
+    assert "no database" in caplog.text
