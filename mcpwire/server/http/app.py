@@ -199,7 +199,7 @@ class AsgiApp:
         self._settling: set[asyncio.Event] = set()
         self._loops: set[asyncio.AbstractEventLoop] = set()  # on which it is started
         self._starting: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
-        self._is_draining = False
+        self.is_draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope: an HTTP request, the lifespan or a WebSocket."""
@@ -267,7 +267,7 @@ class AsgiApp:
         if exchange.verb == "OPTIONS" and guard.is_preflight(exchange):
             await guard.answer_preflight(exchange)
             return
-        if self._is_draining:
+        if self.is_draining:
             # Running calls may wait for a client's response, which arrives by POST.
             if exchange.verb != "POST":
                 raise _shutting_down()
@@ -292,7 +292,7 @@ class AsgiApp:
         await _reply_document(exchange, 200, {"status": "alive"})
 
     async def _serve_ready(self, exchange: Exchange) -> None:
-        if self._is_draining:
+        if self.is_draining:
             await _reply_document(exchange, 503, {"status": "draining"}, RETRY_AFTER)
         else:
             await _reply_document(exchange, 200, {"status": "ready"})
@@ -322,7 +322,7 @@ class AsgiApp:
         if refusal is not None:
             raise HttpProblem(*refusal)
         value = read_json(await exchange.body(), exchange.limits.values)
-        if exchange.access is not None or self._is_draining:
+        if exchange.access is not None or self.is_draining:
             self._check_message(exchange, value)
         if is_sessionless or self._is_stateless_message(value):
             await self._stateless.serve(exchange, read_message(value))
@@ -334,7 +334,7 @@ class AsgiApp:
         """Log the message of a POST; while draining, refuse all but responses."""
         if exchange.access is not None:
             exchange.access.add_message(value)
-        if self._is_draining and not (type(value) is dict and "method" not in value):
+        if self.is_draining and not (type(value) is dict and "method" not in value):
             raise _shutting_down()
 
     def _is_stateless_message(self, value: Json) -> bool:
@@ -364,7 +364,7 @@ class AsgiApp:
         Raises:
             Exception: The error that the server's lifespan raised.
         """
-        self._is_draining = False
+        self.is_draining = False
         await self._start()
 
     async def _start(self) -> None:
@@ -410,7 +410,7 @@ class AsgiApp:
         Args:
             timeout: After how many seconds running calls are cancelled.
         """
-        self._is_draining = True
+        self.is_draining = True
         for exchange in self._open:
             exchange.stop_reading(_shutting_down())
         self._stateless.end_subscriptions()  # they are calls, too

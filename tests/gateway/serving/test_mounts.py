@@ -436,7 +436,8 @@ async def test_app_can_be_started_drained_and_closed_without_lifespan():
                 await anext(lines)  # the acknowledgement
                 await app.drain(0)
                 assert '"result":{"resultType":"complete"' in await anext(lines)
-            response = await http.post("/mcp/a", json=body, headers=head)
-            assert response.status_code == 503
+            for path in ("/mcp/a", "/mcp/b"):  # b was not used before
+                response = await http.post(path, json=body, headers=head)
+                assert response.status_code == 503
             await app.aclose()
             assert gateway.session_sets == set()
