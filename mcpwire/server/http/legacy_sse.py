@@ -153,5 +153,5 @@ class LegacySse:
     async def aclose(self) -> None:
         """End all connections and their requests."""
         for channel in list(self._channels.values()):
-            channel.writer.end()
             await channel.connection.aclose()
+            channel.writer.end()

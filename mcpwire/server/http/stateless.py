@@ -89,7 +89,8 @@ class Stateless:
     def end_subscriptions(self) -> None:
         """Answer all open subscriptions with their result."""
         for call in self._calls:
-            call.end_subscription()
+            if call.is_subscription and call.running is not None:
+                call.running.stop()  # after the pending changes
 
     def stop_all(self) -> None:
         """Answer all running calls with the error that the server shuts down."""
@@ -117,6 +118,7 @@ class Stateless:
         check_mirrored(headers, method, params, repeated)
         if request.route is not None and request.route.is_long_lived:
             call.is_json_only = False  # its notifications need a stream
+            call.is_subscription = True
         return request
 
 
@@ -129,8 +131,9 @@ class _Call:
         self.exchange = exchange
         self.id = id
         self.is_json_only = is_json_only
+        self.is_subscription = False
         self._request: RequestContext | None = None
-        self._running: Stoppable | None = None
+        self.running: Stoppable | None = None
         self._is_gone = False
         self._writer: SseWriter | None = None
         # Writes the stream, or watches for a disconnect. Not in the handler's context:
@@ -173,16 +176,8 @@ class _Call:
         """Cancel the handler, if it runs."""
         if self._request is not None:
             self._request.is_cancelled = True
-        running, self._running = self._running, None
+        running, self.running = self.running, None
         if running is not None:
-            running.stop()
-
-    def end_subscription(self) -> None:
-        """Stop the handler of a subscription, after the pending changes."""
-        request, running = self._request, self._running
-        if request is None or running is None:
-            return
-        if request.route is not None and request.route.is_long_lived:
             running.stop()
 
     async def perform(
@@ -213,17 +208,17 @@ class _Call:
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
     ) -> Answer:
         try:
-            with Stoppable() as self._running:
+            with Stoppable() as self.running:
                 return await dispatcher.perform(request, params)
         except RPCError as error:
             # From Python 3.13 its frames refer to the frame that holds the response.
             return error.with_traceback(None)
         except TimeoutError:  # by `stop`; `perform` converts those of handlers
-            if request.route is not None and request.route.is_long_lived:
+            if self.is_subscription:
                 return dispatcher.end_subscription(request)
             return InternalError(SHUTTING_DOWN)
         finally:
-            self._running = None
+            self.running = None
 
     async def _end_stream(self, writer: SseWriter, answer: Answer) -> None:
         assert self._task is not None
