@@ -29,6 +29,7 @@ from mcpwire.errors import (
     InvalidRequest,
     MethodNotFound,
     MissingCapability,
+    ResourceNotFound,
     RPCError,
     ToolError,
     UnsupportedVersion,
@@ -105,8 +106,6 @@ TOOLS_CALL: Final = "tools/call"
 
 ASK_TIMEOUT_S: Final = 600.0
 """How long a client may take to answer, in seconds: its user may have to think."""
-
-RESOURCE_NOT_FOUND: Final = -32002
 
 logger = LimitedLogger("mcpwire")
 
@@ -302,7 +301,7 @@ def _convert_error(error: RPCError, request: RequestContext) -> RPCError:
     code = error.code
     if request.session is not None or is_stateless_code(code):
         return error
-    if code == RESOURCE_NOT_FOUND:
+    if code == ResourceNotFound.default_code:
         return InvalidParams(error.message, data=error.data)
     logger.error("%r: a server must not send the error code %d", request.method, code)
     return InternalError("the handler failed")

@@ -27,7 +27,7 @@ import attrs
 from mcpwire.errors import InternalError, InvalidParams, MissingCapability
 from mcpwire.protocol.methods import TASKS, declared_extensions, is_capability_declared
 from mcpwire.server.fair_pool import FairPool
-from mcpwire.server.request import Session, check_retained
+from mcpwire.server.request import check_retained
 from mcpwire.transports.base import is_on_loop
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mcpwire.server.extensions.tasks import Tasks
-    from mcpwire.server.request import Owner, RequestContext
+    from mcpwire.server.request import Owner, RequestContext, Session
 
 TOOLS: Final = "notifications/tools/list_changed"
 PROMPTS: Final = "notifications/prompts/list_changed"
@@ -66,12 +66,6 @@ class Hub:
         """Remove a session and mark it as closed."""
         session.is_closed = True
         self.remove_listener(session)
-
-    def sessions(self) -> list[Session]:
-        """Return the sessions that get changes."""
-        with self._lock:
-            listeners = [each for group in self._listeners.values() for each in group]
-        return [each for each in listeners if isinstance(each, Session)]
 
     def add(self, listener: Listener) -> None:
         """Add a session, or another listener, on the running loop."""

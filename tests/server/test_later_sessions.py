@@ -281,7 +281,7 @@ async def test_first_session_leaves_the_hub_after_its_calls(slow):
     hand.send(notice("notifications/initialized"))
     await left(slow)
     assert slow.ends[0] == ("left", first)
-    assert slow.hub.sessions() == [hand.connection.session]
+    assert (len(slow.hub), hand.connection.session.is_closed) == (1, False)
     await hand.connection.aclose()
 
 

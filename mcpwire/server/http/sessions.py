@@ -117,9 +117,6 @@ class ServerRequests:
         self._last = 0
         self._open: dict[RequestId, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     async def ask(
         self, send: Send, method: str, params: dict[str, Any], timeout: float | None
     ) -> dict[str, Any]:
