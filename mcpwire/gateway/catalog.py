@@ -96,16 +96,14 @@ class Catalog:
 
     # Merged lists
 
-    async def get_current(
-        self, kind: str, *, is_continued: bool
-    ) -> tuple[MergedList, float]:
+    async def get_current(self, kind: str, *, renew: bool) -> tuple[MergedList, float]:
         """Return a merged list for a client, and for how many seconds it is current.
 
         2026-07-28 server/utilities/caching: lists of servers that report no changes are
-        fetched again after their lifetime, but not between the pages of a client.
+        fetched again after their lifetime, with `renew`: not between pages.
         """
         loop = asyncio.get_running_loop()
-        for server_list in () if is_continued else self._lists_of(kind):
+        for server_list in self._lists_of(kind) if renew else ():
             if server_list.fresh_until <= loop.time():
                 server_list.fresh_until = math.inf
                 server_list.version += 1

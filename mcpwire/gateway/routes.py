@@ -84,9 +84,7 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
 ) -> Json:
     """Return a page of a merged list, or of the part of the server to list."""
     cursor = params.get("cursor")
-    merged, seconds = await upstreams.catalog.get_current(
-        kind, is_continued=cursor is not None
-    )
+    merged, seconds = await upstreams.catalog.get_current(kind, renew=cursor is None)
     listing = getattr(upstreams.gateway.source, "listing", None)
     selected = None if listing is None else listing(request.info)
     if selected is not None:

@@ -210,8 +210,7 @@ class ServerConnection:
                 raise
             on_error = self.request_info.on_error
             if on_error is None or not on_error(request.id, error):
-                kind = error_kind(error)
-                logger.exception("the server could not start", kind=kind)
+                logger.exception("the server could not start", kind=error_kind(error))
             raise InternalError("the server could not start") from error
         return await self._dispatcher.perform(request, params)
 

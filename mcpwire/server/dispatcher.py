@@ -669,6 +669,7 @@ class Dispatcher:
 
     def discard_session(self, session: Session) -> None:
         """Discard a session; called once for each, however it ended."""
+        session.is_closed = True
         self.hub.remove(session)
 
     async def wait_session_closed(self, session: Session) -> None:

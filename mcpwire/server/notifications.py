@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mcpwire.server.extensions.tasks import Tasks
-    from mcpwire.server.request import Owner, RequestContext, Session
+    from mcpwire.server.request import Owner, RequestContext
 
 TOOLS: Final = "notifications/tools/list_changed"
 PROMPTS: Final = "notifications/prompts/list_changed"
@@ -62,18 +62,13 @@ class Hub:
         with self._lock:
             return sum(map(len, self._listeners.values()))
 
-    def remove(self, session: Session) -> None:
-        """Remove a session and mark it as closed."""
-        session.is_closed = True
-        self.remove_listener(session)
-
     def add(self, listener: Listener) -> None:
         """Add a session, or another listener, on the running loop."""
         with self._lock:
             listeners = self._listeners.setdefault(asyncio.get_running_loop(), {})
             listeners[listener] = None
 
-    def remove_listener(self, listener: Listener) -> None:
+    def remove(self, listener: Listener) -> None:
         """Remove a listener."""
         with self._lock:
             for loop, listeners in list(self._listeners.items()):
@@ -222,7 +217,7 @@ class Subscriptions:
         listener.send(ACKNOWLEDGED, {"notifications": accepted})
         with ExitStack() as stack:
             self._hub.add(listener)
-            stack.callback(self._hub.remove_listener, listener)
+            stack.callback(self._hub.remove, listener)
             ids = accepted.get("taskIds")
             if self.tasks is not None and ids:
                 stack.callback(self.tasks.watch(ids, request, listener.send))

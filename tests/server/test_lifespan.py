@@ -58,22 +58,6 @@ async def test_empty_lifespan_is_not_needed():
     await lifespan.aclose()
 
 
-async def test_exit_error_reaches_the_loop_exception_handler():
-    @asynccontextmanager
-    async def enter():
-        yield
-        raise LookupError("no end")
-
-    reported = []
-    asyncio.get_running_loop().set_exception_handler(
-        lambda _, context: reported.append(context)
-    )
-    lifespan = begun_by(enter)
-    await lifespan.start()
-    await lifespan.aclose()
-    assert [type(context["exception"]) for context in reported] == [LookupError]
-
-
 async def test_failed_start_is_logged_and_the_next_request_starts_again(caplog):
     problems = [LookupError("no database")]
 

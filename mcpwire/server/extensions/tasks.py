@@ -720,6 +720,7 @@ class Tasks:
             check_count(per_principal, "per_principal"),
         )
         self._clock = clock
+        self.settings: dict[str, Any] = {}  # of the extension: it has none
         self._running: dict[str, RunningTask] = {}
         self._jobs: set[asyncio.Task[None]] = set()
         self._watchers: dict[str, dict[object, NotifyFn]] = {}
@@ -731,11 +732,6 @@ class Tasks:
         return f"<{type(self).__name__} {len(self._running)} under way>"
 
     # Declarations and methods of the server
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The declared settings of the extension: it has none."""
-        return {}
 
     @property
     def legacy_capabilities(self) -> dict[str, Any]:
