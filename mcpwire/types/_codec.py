@@ -632,6 +632,15 @@ class _DecoderSource(_Source):
         self.line("except DecodeError as e:", f"raise e.prepend({path})")
 
 
+class _Classes(dict[type, type]):
+    """The classes of a union; its subclasses are members, too."""
+
+    def __missing__(self, cls: type) -> type:
+        if issubclass(cls, tuple(self)):
+            return cls
+        raise KeyError(cls)  # `encode` handles it
+
+
 class _EncoderSource(_Source):
     """Source of an encoder: constants, required and set fields, then unknown members.
 
@@ -686,8 +695,7 @@ class _EncoderSource(_Source):
             case TypedObject(cls):
                 return f"E[{self.name('C', cls)}]({value})"
             case TaggedUnion() | SelectedUnion():
-                # A value of another type raises KeyError; `encode` handles that.
-                table = self.name("T", {cls: cls for cls in kind.classes})
+                table = self.name("T", _Classes((cls, cls) for cls in kind.classes))
                 return f"E[{table}[type({value})]]({value})"
             case Array(item):
                 element = self.name("x")
@@ -704,7 +712,8 @@ class _EncoderSource(_Source):
                 first = self.expression(one, value)
                 rest = self.expression(Array(item), value)
                 if first != rest:
-                    return f"({rest} if type({value}) is list else {first})"
+                    is_array = f"isinstance({value}, (list, tuple))"
+                    return f"({rest} if {is_array} else {first})"
         return value
 
 
@@ -812,9 +821,9 @@ def encode(value: WireType, revision: Revision | None = None) -> JsonObject:
     encoders = _encoders[None if revision is None else revision.name]
     try:
         return encoders[type(value)](value)  # type: ignore[no-any-return]  # the table is shared by all types
-    except (AttributeError, KeyError, TypeError) as cause:
+    except (AttributeError, KeyError, TypeError, ValueError) as cause:
         try:
-            _check_types(TypedObject(type(value)), value, type(value).__name__)
+            _check_types(TypedObject(WireType), value, type(value).__name__)
         except LocalProtocolError as error:
             raise error from cause
         raise
@@ -852,7 +861,7 @@ def _check_field_types(
     classes: tuple[type[WireType], ...], value: Any, path: str
 ) -> None:
     names = " or ".join(cls.__name__ for cls in classes)
-    _require(type(value) in classes, path, names, value)
+    _require(isinstance(value, classes), path, names, value)
     extra = getattr(value, "extra", None) or {}
     _require(isinstance(extra, dict), f"{path}.extra", "dict", extra)
     for field in spec_of(type(value)).fields:

@@ -16,6 +16,12 @@ from mcpwire.types._codec import DEFAULTED_FIELDS, OMITTABLE_FIELDS, read_class,
 from mcpwire.versions import find_revision
 
 TEXT = {"type": "text", "text": "hi"}
+
+
+class Shouted(types.TextContent):
+    """A subclass of a user."""
+
+
 TASK = {"taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": ""}
 
 
@@ -412,7 +418,7 @@ def test_other_faults_are_refused_with_their_path(page, path):
             "TextContent",
         ),
         (
-            types.CallToolResult([types.TextContent("a", annotations={"priority": 1})]),
+            types.CallToolResult([Shouted("a", annotations={"priority": 1})]),
             "CallToolResult.content[0].annotations",
             "dict",
         ),
@@ -445,6 +451,7 @@ def test_other_faults_are_refused_with_their_path(page, path):
             "dict",
         ),
         (types.TextContent("a", extra=5), "TextContent.extra", "int"),
+        ({"type": "text"}, "dict", "dict"),
     ],
 )
 def test_field_of_the_wrong_type_is_a_local_error_with_its_path(value, path, got):
@@ -468,6 +475,10 @@ def test_error_without_a_faulty_field_is_raised_unchanged():
     assert caught.value.__cause__ is None
 
 
-def test_tuple_is_accepted_as_a_list():
-    result = types.CallToolResult((types.TextContent("hi"),), is_error=True)
+@pytest.mark.parametrize(
+    "content", [(types.TextContent("hi"),), [Shouted("hi")]], ids=["tuple", "subclass"]
+)
+def test_tuples_and_instances_of_subclasses_are_encoded(content):
+    result = types.CallToolResult(content, is_error=True)
     assert encode(result)["content"] == [TEXT]
+    assert encode(types.SamplingMessage("user", content))["content"] == [TEXT]
