@@ -118,7 +118,7 @@ def _parse_timeout(value: float | None) -> float | None:
 
 
 @attrs.frozen(kw_only=True)
-class _Grant:
+class GrantOptions:
     """The options that all grants share."""
 
     scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_parse_scopes)
@@ -136,7 +136,7 @@ class _Grant:
 
 
 @attrs.frozen(kw_only=True)
-class OAuth(_Grant):
+class OAuth(GrantOptions):
     """Login of a user with a browser, once; afterwards the stored tokens are used.
 
     ``auth="oauth"`` is ``auth=OAuth()``.
@@ -243,7 +243,7 @@ def _check_redirect_uri(text: str) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class _UnattendedGrant(_Grant):
+class _UnattendedGrant(GrantOptions):
     """The options that all grants without a user share."""
 
     issuer: str = attrs.field(default="", validator=_require_issuer)

@@ -72,9 +72,12 @@ async def whole() -> None:
         except mcpwire.ConnectionClosed as error:
             assert_type(error.sent, bool)
             assert_type(error.exit_code, int | None)
-    for program in (Path("server.py"), ["python", "server.py"]):
-        await mcpwire.Client(program).aclose()
+    for command in (Path("server.py"), ["python", "server.py"]):
+        await mcpwire.Client(command).aclose()
     await mcpwire.Client({"mcpServers": {"a": {"command": "cat"}}}).aclose()
+    program = mcpwire.ClientCredentials(client_id="a", client_secret="b", issuer="c")
+    for grant in [program, mcpwire.OAuth()]:
+        mcpwire.Http("https://a/mcp", auth=grant)
     await mcpwire.Client(transports.Reverse()).aclose()
     await mcpwire.Client("cat", limits=mcpwire.Limits(message=1024)).aclose()
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from ssl import SSLContext
 
-    from mcpwire.auth.config import Grant
+    from mcpwire.auth.config import Grant, GrantOptions
     from mcpwire.versions import Era
 
     Pairs: TypeAlias = Mapping[str, str]
@@ -101,7 +101,7 @@ class Http:
     """Header fields of every request: a mapping, or a function, plain or async, that
     returns one and is called before each request. If it raises, nothing is sent."""
 
-    auth: str | Grant | None = attrs.field(default=None, kw_only=True)
+    auth: str | GrantOptions | None = attrs.field(default=None, kw_only=True)
     """Authorization: ``"oauth"`` with the user's browser; any other string is a bearer
     token, sent unchanged; or a grant with options: `OAuth`, `ClientCredentials`,
     `WorkloadIdentity` or `EnterpriseManaged`."""
