@@ -7,6 +7,7 @@ an older revision lacks. The cursors of pages stay valid when lists change.
 
 from __future__ import annotations
 
+import inspect
 import logging
 from base64 import b64decode, urlsafe_b64encode
 from functools import partial
@@ -223,8 +224,17 @@ def check_options(
             raise TypeError(f"{name} must be a text, got {value!r}")
         if name in _LIST_OPTIONS and isinstance(value, str):
             raise TypeError(f"{name} takes a list, got {value!r}")
-        if name == "visible" and not callable(value):
-            raise TypeError(f"visible must be a function, got {value!r}")
+        if name == "visible":
+            _check_predicate(value)
+
+
+def _check_predicate(visible: Any) -> Any:
+    """Check a `visible` option: a coroutine would count as true."""
+    call = getattr(visible, "__call__", None)  # noqa: B004 - of an object
+    is_async = any(map(inspect.iscoroutinefunction, (visible, call)))
+    if visible is not None and (is_async or not callable(visible)):
+        raise TypeError(f"visible must be a plain function, got {visible!r}")
+    return visible
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -424,7 +434,7 @@ class Table(Generic[C]):
         self._listed = listed  # the member of a list's result
         self._page_size = page_size
         self._on_duplicate = check_choice(on_duplicate, "on_duplicate", ON_DUPLICATE)
-        self._visible = visible
+        self._visible = _check_predicate(visible)
         self._caller = caller
         self._on_changed = on_changed
         self._make = make

@@ -384,6 +384,21 @@ async def test_visibility_applies_to_lists_and_calls():
                 await client.call_tool(name)
 
 
+async def awaited(ctx, component):
+    """A predicate that would always be true."""
+
+
+class Awaited:
+    __call__ = awaited
+
+
+@pytest.mark.parametrize("visible", [awaited, Awaited()])
+def test_visible_must_be_a_plain_function(visible, server):
+    for register in (Server, functools.partial(server.add_resource, "a:b")):
+        with pytest.raises(TypeError, match="visible must be a plain function, got"):
+            register("text", visible=visible)
+
+
 async def test_bound_methods_and_partials_are_tools(server):
     import functools
 
@@ -570,7 +585,7 @@ async def test_invalid_tool_and_server_options_are_refused(server):
         ({"icons": "https://x.example/a.png"}, "icons takes a list"),
         ({"description": 3}, "description must be a text, got 3"),
         ({"name": 3}, "name must be a text, got 3"),
-        ({"visible": True}, "visible must be a function, got True"),
+        ({"visible": True}, "visible must be a plain function, got True"),
         ({"meta": {"a": {1}}}, "cannot be listed: _meta.a: a value of type set has no"),
     ],
 )
