@@ -1,8 +1,5 @@
 """Detection of leaked descriptors, child processes, threads and asyncio tasks.
 
-`leak_check` is for users; it and the fixture of ``mcpwire.testing.pytest_plugin`` are
-built on `ResourceSnapshot` and `watch_tasks`.
-
 Descriptors are found through ``/proc/self/fd`` or ``/dev/fd``, child processes through
 ``/proc``, if the system has these; threads and tasks on all systems.
 """

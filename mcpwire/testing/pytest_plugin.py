@@ -4,12 +4,6 @@
 
     pytest_plugins = ["mcpwire.testing.pytest_plugin"]
 
-=================  ==========================================================
-`no_leaks`         fails a test that leaks a descriptor, a child process, a
-                   thread or (an async test) a task
-`virtual_clock`    an `asyncio.Runner` on a `VirtualClockLoop`
-=================  ==========================================================
-
 A fixture has an effect only in tests that request it, by a parameter or by
 ``pytestmark = pytest.mark.usefixtures("no_leaks")``.
 """
@@ -59,11 +53,7 @@ def virtual_clock(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
 
 
 def watch_item(item: pytest.Function) -> None:
-    """Wrap an async test that is about to run in a check for leaked tasks.
-
-    The check runs around the test's body, inside its loop: closing the loop cancels
-    the remaining tasks, so that they could not be found later.
-    """
+    """Wrap an async test in a check for tasks, which the end of its loop cancels."""
     function = item.obj
     if inspect.iscoroutinefunction(function):
         item.obj = watch_tasks(function)
@@ -75,9 +65,6 @@ def watch_item(item: pytest.Function) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Check the tasks of async tests that request `no_leaks`.
-
-    It runs before pytest-asyncio wraps the async function in a synchronous one.
-    """
+    """Check tasks; pytest-asyncio wraps the async function afterwards."""
     if isinstance(item, pytest.Function) and "no_leaks" in item.fixturenames:
         watch_item(item)

@@ -1,9 +1,4 @@
-"""Scripted servers for tests of clients, and a scripted client for tests of servers.
-
-`MemoryPeer` is the server's end of an in-memory connection and does not answer by
-itself; `ScriptedServer` adds the handshake and a table of answers; `scripted_command`
-runs a server in a child process; `ScriptedClient` connects to any server.
-"""
+"""Scripted servers for tests of clients, and a scripted client for tests of servers."""
 
 from __future__ import annotations
 
