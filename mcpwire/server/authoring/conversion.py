@@ -44,8 +44,10 @@ _TYPE_NAMES: Final = {
     "array": "array",
     "bool": "boolean",
     "bytes": "Base64",
+    "dict": "object",
     "float": "number",
     "int": "integer",
+    "list": "array",
     "null": "null",
     "object": "object",
     "str": "string",
@@ -229,9 +231,6 @@ class StandIn(metaclass=_AcceptsAll):
     describe: ClassVar[Callable[[Schemas], dict[str, Any]]]
     """Returns the schema."""
 
-    native: ClassVar[Any] = None
-    """A hint of msgspec to use in its place in unions."""
-
 
 def new_stand_in(name: str, **functions: Any) -> Any:
     """Return a new stand-in class; the caller may set its functions later."""
@@ -247,7 +246,7 @@ def _build(kind: Any, value: Any, *, strict: bool) -> Any:
     # A path: `Schemas` refuses all other types.
     if isinstance(value, str):
         return kind(value)
-    raise Fault([((), "expected a path as text")])
+    raise Fault([((), f"Expected `a path as text`, got `{type(value).__name__}`")])
 
 
 STRICT: Final = partial(_build, strict=True)

@@ -574,16 +574,20 @@ _UNIONS: Final = frozenset({Union, types.UnionType})
 
 def bare_hint(hint: Any) -> Any:
     """Return a hint without metadata, aliases and qualifiers."""
-    while True:
-        origin = typing.get_origin(hint)
-        if origin is Annotated or origin in QUALIFIERS:
-            hint = typing.get_args(hint)[0]
-        elif hasattr(hint, "__supertype__"):
-            hint = hint.__supertype__
-        elif _is_alias(hint):
-            hint = hint.__value__
-        else:
-            return hint
+    inner = _definition(hint)
+    while inner is not hint:
+        hint, inner = inner, _definition(inner)
+    return hint
+
+
+def _definition(hint: Any) -> Any:
+    """Return what a NewType, an alias or an annotated hint stands for, or the hint."""
+    origin = typing.get_origin(hint)
+    if origin is Annotated or origin in QUALIFIERS:
+        return typing.get_args(hint)[0]
+    if _is_alias(hint):
+        return hint.__value__
+    return getattr(hint, "__supertype__", hint)
 
 
 def members_of(hint: Any) -> tuple[Any, ...]:
@@ -609,7 +613,8 @@ def _translate(hint: Any, stand_ins: StandIns) -> Any:
         values = typing.get_args(hint)
         choices = tuple(value for value in values if value is not None)
         kinds = [_keep_order(origin[choices], choices)] if choices else []
-        result = _join(kinds if choices == values else [*kinds, types.NoneType])
+        has_null = choices != values
+        result = functools.reduce(operator.or_, [*kinds, *[types.NoneType] * has_null])
     elif origin in _CONTAINERS:
         # msgspec knows no `Iterable`.
         container = list if origin is collections.abc.Iterable else origin
@@ -666,10 +671,8 @@ def _translate_annotated(hint: Any, stand_ins: StandIns) -> Any:
         items = [_pydantic_field(item) for item in metadata]
         return _pydantic_stand_in(Annotated[(hint.__origin__, *items)])
     attributes = attributes_of(metadata)
-    result = _add_bounds(
-        _translate(hint.__origin__, stand_ins),
-        {name: attributes[name] for name in BOUNDS if name in attributes},
-    )
+    bounds = {name: value for name, value in attributes.items() if name in BOUNDS}
+    result = _translate_bounded(hint.__origin__, bounds, stand_ins)
     keywords = _keywords(attributes)
     return Annotated[result, msgspec.Meta(**keywords)] if keywords else result
 
@@ -718,19 +721,22 @@ def _pydantic_stand_in(hint: Any) -> Any:
     )
 
 
+def _translate_bounded(hint: Any, bounds: dict[str, Any], stand_ins: StandIns) -> Any:
+    """Translate a hint with bounds; in a union, they are for the matching members."""
+    plain = bare_hint(hint)
+    if bounds and (inner := _definition(hint)) is not hint:  # has bounds of its own
+        return _translate(Annotated[inner, Arg(**bounds)], stand_ins)
+    applicable = _bounds_for(plain, bounds)
+    if bounds.keys() == applicable.keys() and len(members := members_of(plain)) > 1:
+        parts = [Annotated[m, Arg(**_bounds_for(m, bounds))] for m in members]
+        return _translate_union(parts, stand_ins)
+    return _add_bounds(_translate(hint, stand_ins), bounds)
+
+
 def _add_bounds(hint: Any, bounds: dict[str, Any]) -> Any:
-    """Add bounds to a hint; in a union, to the members that they apply to."""
+    """Add bounds to a translated hint."""
     if not bounds:
         return hint
-    hint = _native(hint)
-    if typing.get_origin(hint) in _UNIONS:
-        arguments = [_native(each) for each in typing.get_args(hint)]
-        applicable = [_bounds_for(each, bounds) for each in arguments]
-        missing = bounds.keys() - {name for names in applicable for name in names}
-        if not missing:
-            members = zip(arguments, applicable, strict=True)
-            return _join([_add_bounds(*each) for each in members])
-        bounds = {name: bounds[name] for name in missing}
     if "pattern" in bounds and bare_hint(hint) is str:
         bounds = {"max_length": PATTERN_LENGTH, **bounds}
     bounded = Annotated[hint, msgspec.Meta(**bounds)]
@@ -755,32 +761,25 @@ def _multiple_stand_in(hint: Any, bounds: dict[str, Any], bounded: Any) -> Any:
         return number
 
     return new_stand_in(
-        "Multiple",
-        make=make,
-        describe=lambda schemas: schemas.raw([bounded])[0],
-        native=bounded,
+        "Multiple", make=make, describe=lambda schemas: schemas.raw([bounded])[0]
     )
 
 
-def _native(hint: Any) -> Any:
-    """Return msgspec's own hint for a stand-in for multiples."""
-    if typing.get_origin(hint) is Annotated:
-        return Annotated[(_native(hint.__origin__), *hint.__metadata__)]
-    return hint.native if isinstance(hint, type(StandIn)) and hint.native else hint
-
-
 def _bounds_for(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
-    """Return the bounds that apply to a member of a union."""
-    plain = bare_hint(hint)
-    kind = typing.get_origin(plain) or plain
-    names: tuple[str, ...] = ()
-    if kind in {int, float}:
-        names = _NUMBERS
-    elif kind is str:
-        names = (*_LENGTHS, "pattern")
-    elif kind is bytes or kind in _CONTAINERS:
-        names = _LENGTHS
-    return {name: bounds[name] for name in names if name in bounds}
+    """Return the bounds that apply to a hint, or to a member of a union."""
+    names: set[str] = set()
+    for member in members_of(hint):
+        plain = bare_hint(member)
+        kind = typing.get_origin(plain) or plain
+        if kind in _UNIONS:
+            names |= _bounds_for(plain, bounds).keys()
+        elif kind in {int, float}:
+            names.update(_NUMBERS)
+        elif kind is str:
+            names.update(_LENGTHS, ["pattern"])
+        elif kind is bytes or kind in _CONTAINERS:
+            names.update(_LENGTHS)
+    return {name: bounds[name] for name in bounds if name in names}
 
 
 def _check_supported(hint: Any) -> None:
@@ -794,7 +793,7 @@ def _check_supported(hint: Any) -> None:
 
 def _translate_union(arguments: Iterable[Any], stand_ins: StandIns) -> Any:
     members = tuple(_translate(argument, stand_ins) for argument in arguments)
-    union = _join(members)
+    union = functools.reduce(operator.or_, members)
     try:
         _check_supported(union)
     except TypeError:
@@ -802,28 +801,26 @@ def _translate_union(arguments: Iterable[Any], stand_ins: StandIns) -> Any:
     return union
 
 
-def _join(members: Sequence[Any]) -> Any:
-    # Beside other members than None, msgspec supports no stand-in.
-    if sum(member not in (None, types.NoneType) for member in members) > 1:
-        members = [_native(member) for member in members]
-    return functools.reduce(operator.or_, members)
-
-
 def _first_match(members: tuple[Any, ...]) -> Any:
     """Return a stand-in that converts a value to the first member that it fits."""
     candidates = [each for each in members if each is not type(None)]
-    names = " or ".join(_hint_name(candidate) for candidate in candidates)
+    names = " | ".join(_hint_name(candidate) for candidate in candidates)
 
     def make(value: Any, *, strict: bool) -> Any:
         hook = STRICT if strict else LENIENT
+        inner_faults = []
         for member in candidates:
             try:
                 return msgspec.convert(
                     value, member, strict=strict, str_keys=True, dec_hook=hook
                 )
-            except msgspec.ValidationError:
-                continue
-        raise Fault([((), f"expected {names}")])
+            except msgspec.ValidationError as error:
+                locations = locations_of(error)
+                if not _is_other_type(*locations[0]):
+                    inner_faults.append(locations)
+        if len(inner_faults) == 1:  # of the only member of the value's JSON type
+            raise Fault(inner_faults[0])
+        raise Fault([((), f"Expected `{names}`, got `{type(value).__name__}`")])
 
     stand_in = new_stand_in(
         "OneOf", make=make, describe=lambda schemas: {"anyOf": schemas.raw(candidates)}
@@ -831,9 +828,15 @@ def _first_match(members: tuple[Any, ...]) -> Any:
     return stand_in if len(candidates) == len(members) else stand_in | None
 
 
+def _is_other_type(path: Sequence[Any], message: str) -> bool:
+    """Return whether an error is about the JSON type of the whole value."""
+    return not path and ("`, got `" in message or message.startswith("Input should be"))
+
+
 def _hint_name(hint: Any) -> str:
     plain = bare_hint(hint)
-    return plain.__name__ if isinstance(plain, type) else str(plain)
+    kind = typing.get_origin(plain) or plain
+    return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 # --- classes

@@ -75,6 +75,10 @@ class Marked(typing_extensions.TypedDict):
     a: NotRequired[Annotated[int, Arg(ge=1)]]
 
 
+class Qualified(TypedDict):
+    a: Annotated[Required[int], Arg(ge=1)]
+
+
 class Pair(NamedTuple):
     first: Annotated[int, Arg("The first", ge=0)]
     second: str = "x"
@@ -125,6 +129,7 @@ Lower = Annotated[
 ]
 Id = NewType("Id", int)
 Step = NewType("Step", Annotated[float, Arg(multiple_of=0.1)])
+OptionalStep = NewType("OptionalStep", Step | None)
 MISSING = object()
 
 

@@ -22,11 +22,13 @@ from hinted import (
     Model,
     Named,
     Node,
+    OptionalStep,
     Options,
     Pair,
     Parsed,
     Pet,
     Point,
+    Qualified,
     Shown,
     Step,
     Struct,
@@ -87,7 +89,16 @@ IMAGE = {"type": "image", "data": "eA==", "mimeType": "image/png"}
         (Point | Named | None, None, None),
         (Annotated[int | None, Arg(ge=18)], None, None),
         *((Step, number, number) for number in (0, 0.3, 0.7, 3, -1e300)),
-        (Annotated[Step | str | None, Arg(ge=0, max_length=2)], "a", "a"),
+        *(
+            (hint, value, value)
+            for hint in (
+                Annotated[Step | str | None, Arg(ge=0, max_length=2)],
+                Annotated[OptionalStep | str, Arg(ge=0, max_length=2)],
+                Annotated[float | str | None, Arg(multiple_of=0.1, max_length=2)],
+            )
+            for value in ("a", 0.3, None)
+        ),
+        (Annotated[Step, Arg(ge=0)], 0.3, 0.3),
         (types.ImageContent, IMAGE, types.ImageContent("eA==", "image/png")),
         (Shown, {"image": IMAGE}, Shown(types.ImageContent("eA==", "image/png"))),
         (
@@ -157,10 +168,26 @@ def test_valid_argument_is_converted(hint, sent, made):
         (Pair, [-1], "a[0]: expected integer >= 0, got number -1"),
         (Pair, [], "a: expected array of at least length 1, got 0, got array"),
         (Pair, [1, "x", 2], "a: expected array of at most length 2, got 3, got array"),
+        (Pair | int | None, [-1], "a[0]: expected integer >= 0, got number -1"),
+        (Pair | Model, [], "a: expected array of at least length 1, got 0, got array"),
+        (Model | int, {}, "a.n: field required"),
+        (
+            Pair | int | list[Path | int],
+            "x",
+            "a: expected Pair or integer or array, got string 'x'",
+        ),
+        (Pair | list[Path | int], [[]], "a: expected Pair or array, got array"),
+        (int | list[Path | int], [[]], "a[0]: expected Path or integer, got array"),
         (Annotated[int, Arg(ge=1)], 0, "a: expected integer >= 1, got number 0"),
+        (Qualified, {"a": 0}, "a.a: expected integer >= 1, got number 0"),
         *(
             (hint, n, f"a: expected number that's a multiple of 0.1, got number {n}")
-            for hint, n in ((Step, 0.35), (Step | None, 0.35), (Step, float("inf")))
+            for hint, n in (
+                (Step, 0.35),
+                (Step | str, 0.35),
+                (OptionalStep, 0.35),
+                (Step, float("inf")),
+            )
         ),
         (
             Annotated[float, Arg(multiple_of=0.1, le=1)],
