@@ -256,6 +256,12 @@ LENIENT: Final = partial(_build, strict=False)
 """The `dec_hook` that converts between JSON types, such as texts to numbers."""
 
 
+def convert(value: Any, hint: Any, *, strict: bool = True) -> Any:
+    """Convert a JSON value to a translated hint."""
+    hook = STRICT if strict else LENIENT
+    return msgspec.convert(value, hint, strict=strict, str_keys=True, dec_hook=hook)
+
+
 # --- to JSON
 
 _JSON_SCALARS: Final = frozenset({str, int, float, bool, type(None)})

@@ -247,24 +247,22 @@ class Dependencies:
         """Evaluate each dependency once; the stack closes the generators."""
         values: dict[_Function, Any] = {}
         for function, plan in self._plans.items():
-            arguments = _arguments(plan.injected, context, values)
+            arguments = self.arguments(context, values, plan.injected)
             values[function] = await _evaluate(plan, arguments, stack, run_plain)
         return values
 
     def arguments(
-        self, context: Context, values: Mapping[_Function, Any]
+        self,
+        context: Context,
+        values: Mapping[_Function, Any],
+        injected: Mapping[str, Injected] | None = None,
     ) -> dict[str, Any]:
-        """Return the injected arguments."""
-        return _arguments(self.injected, context, values)
-
-
-def _arguments(
-    injected: Mapping[str, Injected], context: Context, values: Mapping[_Function, Any]
-) -> dict[str, Any]:
-    return {
-        name: values[item.function] if isinstance(item, Dependency) else context
-        for name, item in injected.items()
-    }
+        """Return the injected arguments, of the function or of a dependency."""
+        items = (self.injected if injected is None else injected).items()
+        return {
+            name: values[item.function] if isinstance(item, Dependency) else context
+            for name, item in items
+        }
 
 
 async def _evaluate(

@@ -29,12 +29,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 import attrs
-import msgspec
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.authoring.conversion import (
-    STRICT,
     contains_pydantic,
+    convert,
     is_record,
     to_json_value,
     validator_of,
@@ -232,17 +231,12 @@ class File(Media):
 
 
 def to_json(value: Any) -> bytes:
-    """Return a part of a result as JSON text. Raises `UnsendableResult`."""
+    """Return a part of a result as JSON. Raises `UnsendableResult`."""
     try:
         return encode_json(value)
     except LocalProtocolError as error:
         reason = str(error).removeprefix("cannot send ")
         raise UnsendableResult(f"the result cannot be sent: {reason}") from error
-
-
-def check_sendable(value: Any) -> None:
-    """Check that a part of a result has a JSON form. Raises `UnsendableResult`."""
-    to_json(value)
 
 
 RESULT_MEMBER: Final = "result"
@@ -286,23 +280,22 @@ class Returns:
 
     def _check_hint(self, value: Any, data: Any) -> None:
         try:
-            self._read(data)
+            convert(data, self.hint)
         except (ValueError, RecursionError) as error:
             whole = with_whole_numbers(data)
             if whole is not data:
                 try:
-                    return self._read(whole)
+                    convert(whole, self.hint)
                 except ValueError:
                     pass  # the first error describes the original value
+                else:
+                    return
             # Pydantic writes other members than it reads: aliases, computed fields.
             if contains_pydantic(value):
                 if self.validator is None and self.schema is not None:
                     self.validator = validator_of(self.schema, "output_schema")
-                return None
+                return
             raise BadResult(f"the result does not fit its hint: {error}") from error
-
-    def _read(self, data: Any) -> None:
-        msgspec.convert(data, self.hint, str_keys=True, dec_hook=STRICT)
 
     def check(self, structured: Any) -> None:
         """Check structured content against an explicit schema. Raises `BadResult`."""
@@ -402,7 +395,7 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     if returns.schema is None:
         if type(value) is str:
             if not value.isascii():
-                check_sendable(value)
+                to_json(value)
             return {"content": [{"type": "text", "text": value}]}
         return _plain_result(value, returns, revision)
     if type(value) is returns.scalar:
@@ -418,7 +411,7 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     if type(text) is not str:
         text = to_json(text).decode()
     elif not text.isascii():
-        check_sendable(text)
+        to_json(text)
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     if revision.name in _REVISIONS[type(structured) is dict]:
         result["structuredContent"] = structured
@@ -429,7 +422,7 @@ def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str,
     """Return the result of a tool that declares no data."""
     if isinstance(value, _CONTENT) or not is_record(value):
         content = _blocks(value, revision)
-        check_sendable(content)
+        to_json(content)
         return {"content": content}
     if isinstance(value, WireType) and _is_result(value):
         return _encode_result(value, returns, revision)
@@ -461,7 +454,7 @@ def _encode_result(
         )
     structured = value.structured_content
     result: dict[str, Any] = encode(value, revision)
-    check_sendable(result)
+    to_json(result)
     if not isinstance(structured, dict) and revision.name not in _ANY_VALUE_REVISIONS:
         result.pop("structuredContent", None)
     result["content"] = [adapt_block(block, revision) for block in result["content"]]
@@ -485,13 +478,14 @@ def _encode_result(
 def _blocks(value: Any, revision: Revision) -> list[dict[str, Any]]:
     if value is None:
         return []
-    if isinstance(value, (list, tuple)) and any(map(_is_content, value)):
-        return [_block(item, revision) for item in value]
-    return [_block(value, revision)]
+    items = value if _holds_content(value) else [value]
+    return [_block(item, revision) for item in items]
 
 
-def _is_content(value: Any) -> bool:
-    return isinstance(value, _CONTENT)
+def _holds_content(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and any(
+        isinstance(item, _CONTENT) for item in value
+    )
 
 
 def _block(value: Any, revision: Revision) -> dict[str, Any]:
@@ -539,10 +533,8 @@ def resource_contents(
     value: Any, uri: str, mime_type: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the contents of a resource, each with a media type."""
-    items: Iterable[Any] = [value]
-    if isinstance(value, (list, tuple)) and any(map(_is_content, value)):
-        items = value
-    elif isinstance(value, WireType):
+    items: Iterable[Any] = value if _holds_content(value) else [value]
+    if isinstance(value, WireType):
         from mcpwire.types import ReadResourceResult
 
         if isinstance(value, ReadResourceResult):
@@ -550,7 +542,7 @@ def resource_contents(
     contents = [_contents(item, uri, mime_type) for item in items]
     for item in contents:
         item.setdefault("mimeType", "text/plain" if "text" in item else _DEFAULT_TYPE)
-    check_sendable(contents)
+    to_json(contents)
     return contents
 
 
@@ -605,7 +597,7 @@ def prompt_result(
         {**message, "content": adapt_block(message["content"], revision)}
         for message in messages
     ]
-    check_sendable(result)
+    to_json(result)
     return result
 
 

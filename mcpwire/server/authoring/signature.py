@@ -25,6 +25,7 @@ from mcpwire.server.authoring.conversion import (
     LENIENT,
     STRICT,
     BadArguments,
+    convert,
     describe_choices,
     describe_value,
     excerpt,
@@ -253,9 +254,7 @@ class HintedParameters:
     def _convert_text(self, name: str, text: str) -> Any:
         hint = self._hints[name]
         try:
-            return msgspec.convert(
-                text, hint, strict=False, str_keys=True, dec_hook=LENIENT
-            )
+            return convert(text, hint, strict=False)
         except ValueError as error:
             try:
                 # An exploded variable of a URI template is a list.
