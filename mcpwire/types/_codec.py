@@ -340,6 +340,7 @@ def read_fields(kind: Any) -> list[tuple[str, str, Any]] | None:
     The default is `attrs.NOTHING` only if the field is required. ``None``: not a class
     with known fields.
     """
+    kind = typing.get_origin(kind) or kind
     if hasattr(kind, "__required_keys__"):  # also a TypedDict of typing_extensions
         # `__required_keys__` ignores NotRequired in annotations that are strings.
         marks = {n: typing.get_origin(hint) for n, hint in type_hints(kind).items()}
@@ -360,14 +361,34 @@ def read_fields(kind: Any) -> list[tuple[str, str, Any]] | None:
     return None
 
 
-def type_hints(kind: type) -> dict[str, Any]:
-    """Return the type hints of a class with their metadata."""
+def type_hints(kind: Any) -> dict[str, Any]:
+    """Return the type hints of a class, or of `Page[int]`, with their metadata."""
+    cls = typing.get_origin(kind) or kind
     try:
-        return typing.get_type_hints(kind, include_extras=True)
+        hints = typing.get_type_hints(cls, include_extras=True)
     except NameError as error:
         raise TypeError(
-            f"a hint in {kind.__name__} names {error.name!r}, which is not known there"
+            f"a hint in {cls.__name__} names {error.name!r}, which is not known there"
         ) from error
+    inherited: dict[str, Any] = {}
+    box: Any = list  # its `__parameters__` are the variables of a hint in it
+    for base in reversed(vars(cls).get("__orig_bases__", cls.__bases__)):
+        if typing.Generic in getattr(typing.get_origin(base) or base, "__mro__", ()):
+            inherited |= type_hints(base)
+    for name, hint in hints.items():
+        if box[hint].__parameters__:
+            hints[name] = replace_variables(inherited.get(name, hint), kind)
+    return hints
+
+
+def replace_variables(hint: Any, kind: Any) -> Any:
+    """Return a hint with the arguments of a `Page[int]` in place of its variables."""
+    variables = getattr(typing.get_origin(kind), "__parameters__", ())
+    arguments = dict(zip(variables, typing.get_args(kind), strict=False))
+    boxed: Any = list[hint]
+    if arguments and boxed.__parameters__:
+        boxed = boxed[tuple(arguments.get(each, each) for each in boxed.__parameters__)]
+    return boxed.__args__[0]
 
 
 # --- error messages

@@ -28,7 +28,13 @@ import attrs
 
 from mcpwire.errors import InvalidMessage
 from mcpwire.types._base import UNSET
-from mcpwire.types._codec import json_type, member_path, read_fields, type_hints
+from mcpwire.types._codec import (
+    json_type,
+    member_path,
+    read_fields,
+    replace_variables,
+    type_hints,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,20 +74,21 @@ def _convert(kind: Any, value: Json, path: str) -> Any:
         return _convert_leaf(kind, value, path)
     alias = getattr(kind, "__supertype__", None) or getattr(kind, "__value__", None)
     if alias is not None:  # a NewType, or a `type` statement
-        return _convert(alias, value, path)
+        return _convert(replace_variables(alias, kind), value, path)
     return _convert_class(kind, value, path)
 
 
 def _convert_class(kind: Any, value: Json, path: str) -> Any:
-    if not isinstance(kind, type):
+    cls = typing.get_origin(kind) or kind
+    if not isinstance(cls, type):
         raise TypeError(f"{kind!r} is not a type that can be made from JSON")
     if hasattr(kind, "model_validate"):  # pydantic
         return _call_constructor(kind.model_validate, ValueError, kind, value, path)
-    if hasattr(kind, "__struct_fields__"):
+    if hasattr(cls, "__struct_fields__"):
         msgspec: Any = sys.modules["msgspec"]  # imported: a struct class exists
         build = functools.partial(msgspec.convert, type=kind)
         return _call_constructor(build, msgspec.ValidationError, kind, value, path)
-    if issubclass(kind, enum.Enum):
+    if issubclass(cls, enum.Enum):
         return _call_constructor(kind, ValueError, kind, value, path)
     return _convert_object(kind, value, path)
 
@@ -187,7 +194,7 @@ _GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] 
 }
 
 
-def _convert_object(kind: type, value: Json, path: str) -> Any:
+def _convert_object(kind: Any, value: Json, path: str) -> Any:
     fields = read_fields(kind)
     if fields is None:
         raise TypeError(f"{_type_name(kind)} is not a type that can be made from JSON")
@@ -207,7 +214,7 @@ def _convert_object(kind: type, value: Json, path: str) -> Any:
 def _call_constructor(
     build: Callable[[Json], Any],
     error_type: type[Exception] | tuple[type[Exception], ...],
-    kind: type,
+    kind: Any,
     value: Json,
     path: str,
 ) -> Any:

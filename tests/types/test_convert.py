@@ -7,7 +7,17 @@ import dataclasses
 import enum
 import sys
 import types as stdlib_types
-from typing import Annotated, Any, Literal, NewType, NotRequired, Required, TypedDict
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NewType,
+    NotRequired,
+    Required,
+    TypedDict,
+    TypeVar,
+)
 
 import attrs
 import pytest
@@ -15,6 +25,8 @@ import typing_extensions
 
 from mcpwire import types
 from mcpwire.errors import InvalidMessage, ToolError
+
+T = TypeVar("T")
 
 
 def result(value):
@@ -39,6 +51,19 @@ class Weather:
 class Person(typing_extensions.TypedDict):
     name: str
     age: NotRequired[int]
+
+
+@dataclasses.dataclass
+class Page(Generic[T]):
+    items: list[T]
+    total: T | None = None
+
+
+class Places(Page[Place]):
+    pass
+
+
+Items = typing_extensions.TypeAliasType("Items", list[T], type_params=(T,))
 
 
 class Options(TypedDict, total=False):
@@ -91,6 +116,9 @@ def test_dataclasses_attrs_classes_and_typed_dicts_are_built():
         (Literal["a", 1], 1, 1),
         (Annotated[int, ["unit"]], 1, 1),
         (UserId, 1, 1),
+        (Page[Place], {"items": [{"city": "R"}]}, Page([Place("R")])),
+        (Places, {"items": [{"city": "R"}]}, Places([Place("R")])),
+        (Items[Items[Place]], [[{"city": "R"}]], [[Place("R")]]),
         (Colour, "red", Colour.RED),
     ],
 )
@@ -112,6 +140,8 @@ def test_types_of_the_standard_library_are_built(kind, value, expected_value):
         (Place, {}, ".city", "str", "nothing"),
         (Place, {"city": "R", "tags": ["a", 1]}, ".tags[1]", "str", "int"),
         (Weather, {"place": {"city": None}}, ".place.city", "str", "null"),
+        (Page[int], {"items": ["x"]}, ".items[0]", "int", "str"),
+        (Places, {"items": [], "total": {}}, ".total", "Place or NoneType", "object"),
         (Person, {"name": "", "age": ""}, ".age", "int", "str"),
         (Options, {}, ".name", "str", "nothing"),
         (Person, {"age": 1}, ".name", "str", "nothing"),

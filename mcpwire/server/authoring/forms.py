@@ -77,7 +77,8 @@ def _schema_of(form_type: Any) -> dict[str, Any]:
         return {"type": "object", "properties": {}}
     if isinstance(form_type, Mapping):
         return dict(form_type)
-    if isinstance(form_type, type) and (fields := fields_of(form_type)):
+    is_class = isinstance(form_type, type) and not issubclass(form_type, tuple)
+    if is_class and (fields := fields_of(form_type)):
         schemas = Schemas(for_input=True, has_titles=True)
         field_schemas = schemas.of([translate(field.hint) for field in fields])
         properties = {

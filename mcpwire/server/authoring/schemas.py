@@ -41,11 +41,10 @@ import msgspec
 
 from mcpwire.protocol.json_schema import map_schemas, replace_children, walk
 from mcpwire.server.authoring.conversion import (
-    LENIENT,
-    STRICT,
     Fault,
     StandIn,
     adapter_of,
+    convert,
     is_json,
     is_pydantic,
     locations_of,
@@ -54,7 +53,13 @@ from mcpwire.server.authoring.conversion import (
     validate_pydantic,
 )
 from mcpwire.types._base import WireType
-from mcpwire.types._codec import decode, read_fields, spec_of, type_hints
+from mcpwire.types._codec import (
+    decode,
+    read_fields,
+    replace_variables,
+    spec_of,
+    type_hints,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -277,17 +282,19 @@ class Field(NamedTuple):
 def fields_of(kind: Any) -> list[Field] | None:
     """Return the fields of a class; ``None``: not a class with known fields."""
     if isinstance(kind, type) and issubclass(kind, WireType):
-        constants = spec_of(kind).constants.items()
-        return [
-            *(Field(name, name, Literal[value], True) for name, value in constants),
-            *(
-                Field(
-                    field.wire, field.attribute, field.hint, not field.accepts_missing
-                )
-                for field in spec_of(kind).fields
-            ),
+        spec = spec_of(kind)
+        found = [Field(n, n, Literal[v], True) for n, v in spec.constants.items()]
+        for each in spec.fields:
+            is_needed = not each.accepts_missing
+            found.append(Field(each.wire, each.attribute, each.hint, is_needed))
+        return found
+    fields, cls = read_fields(kind), typing.get_origin(kind) or kind
+    if issubclass(cls, tuple) and "_fields" in dir(cls):
+        parameters = inspect.signature(_tuple_base(cls)).parameters.values()
+        fields = [
+            (p.name, p.name, attrs.NOTHING if p.default is p.empty else p.default)
+            for p in parameters
         ]
-    fields = read_fields(kind)
     if fields is None:
         return None
     hints = type_hints(kind)
@@ -300,7 +307,7 @@ def fields_of(kind: Any) -> list[Field] | None:
     found = []
     for name, parameter, default in fields:
         hint = unqualified.get(name, Any)
-        info = getattr(kind, "__pydantic_fields__", {}).get(name)
+        info = getattr(cls, "__pydantic_fields__", {}).get(name)
         value = default
         # Its `Field(...)` in place of a default has constraints, and maybe a default.
         if info is not None and type(default) is type(info):
@@ -309,21 +316,6 @@ def fields_of(kind: Any) -> list[Field] | None:
         is_needed = value is attrs.NOTHING
         found.append(Field(name, parameter, hint, is_needed, _default_keyword(value)))
     return found
-
-
-def _tuple_fields(kind: Any) -> list[Field]:
-    """Return the fields of a `NamedTuple`; its JSON is an array."""
-    hints = type_hints(kind)
-    return [
-        Field(
-            name,
-            name,
-            hints.get(name, Any),
-            parameter.default is parameter.empty,
-            _default_keyword(parameter.default),
-        )
-        for name, parameter in inspect.signature(_tuple_base(kind)).parameters.items()
-    ]
 
 
 def _tuple_base(kind: Any) -> Any:
@@ -537,22 +529,14 @@ def _tidy(schema: dict[str, Any], *, has_null: bool) -> dict[str, Any]:
 
 def _recursive_names(definitions: Definitions) -> set[str]:
     """Return the names of the recursive definitions."""
-    direct = {
+    reached = {
         name: {_ref_name(node.get("$ref")) for node in walk(schema)}
         for name, schema in definitions.items()
     }
-    names = set()
-    for name, references in direct.items():
-        reached: set[str] = set()
-        pending = list(references)
-        while pending:
-            inner = pending.pop()
-            if inner not in reached:
-                reached.add(inner)
-                pending += direct.get(inner, ())
-        if name in reached:
-            names.add(name)
-    return names
+    for _ in range(len(reached).bit_length()):  # each doubles the length of the paths
+        for names in reached.values():
+            names.update(*(reached.get(name, ()) for name in tuple(names)))
+    return {name for name, names in reached.items() if name in names}
 
 
 def _ref_name(reference: object) -> str:
@@ -586,7 +570,7 @@ def _definition(hint: Any) -> Any:
     if origin is Annotated or origin in QUALIFIERS:
         return typing.get_args(hint)[0]
     if _is_alias(hint):
-        return hint.__value__
+        return replace_variables(hint.__value__, hint)
     return getattr(hint, "__supertype__", hint)
 
 
@@ -624,14 +608,14 @@ def _translate(hint: Any, stand_ins: StandIns) -> Any:
                 for inner in typing.get_args(hint)
             )
         ]
-    elif isinstance(hint, type):
+    elif isinstance(origin or hint, type):
         result = _translate_class(hint, stand_ins)
     elif hasattr(hint, "__supertype__"):  # a NewType
         result = _translate(hint.__supertype__, stand_ins)
     elif _is_alias(hint):
         if hint not in stand_ins.by_type:
             stand_ins.by_type[hint] = hint  # for references within the alias itself
-            stand_ins.by_type[hint] = _translate(hint.__value__, stand_ins)
+            stand_ins.by_type[hint] = _translate(_definition(hint), stand_ins)
         result = stand_ins.by_type[hint]
     else:
         result = hint
@@ -640,7 +624,7 @@ def _translate(hint: Any, stand_ins: StandIns) -> Any:
 
 def _is_alias(hint: Any) -> bool:
     """Return whether a hint is an alias that a ``type`` statement defined."""
-    return type(hint).__name__ == "TypeAliasType"
+    return type(typing.get_origin(hint) or hint).__name__ == "TypeAliasType"
 
 
 _CONTAINERS: Final = frozenset(
@@ -754,7 +738,7 @@ def _multiple_stand_in(hint: Any, bounds: dict[str, Any], bounded: Any) -> Any:
     checked, divisor = _add_bounds(hint, others), bounds["multiple_of"]
 
     def make(value: Any, *, strict: bool) -> Any:
-        number = msgspec.convert(value, checked, strict=strict)
+        number = convert(value, checked, strict=strict)
         is_finite = math.isfinite(number)
         if not is_finite or Fraction(str(number)) % Fraction(str(divisor)):
             raise Fault([((), f"Expected `float` that's a multiple of {divisor}")])
@@ -804,16 +788,13 @@ def _translate_union(arguments: Iterable[Any], stand_ins: StandIns) -> Any:
 def _first_match(members: tuple[Any, ...]) -> Any:
     """Return a stand-in that converts a value to the first member that it fits."""
     candidates = [each for each in members if each is not type(None)]
-    names = " | ".join(_hint_name(candidate) for candidate in candidates)
+    names = " | ".join(dict.fromkeys(map(_hint_name, candidates)))
 
     def make(value: Any, *, strict: bool) -> Any:
-        hook = STRICT if strict else LENIENT
         inner_faults = []
         for member in candidates:
             try:
-                return msgspec.convert(
-                    value, member, strict=strict, str_keys=True, dec_hook=hook
-                )
+                return convert(value, member, strict=strict)
             except msgspec.ValidationError as error:
                 locations = locations_of(error)
                 if not _is_other_type(*locations[0]):
@@ -842,35 +823,35 @@ def _hint_name(hint: Any) -> str:
 # --- classes
 
 
-def _translate_class(kind: type, stand_ins: StandIns) -> Any:
+def _translate_class(kind: Any, stand_ins: StandIns) -> Any:
+    cls = typing.get_origin(kind) or kind
     if kind is object:
         return Any
-    if issubclass(kind, enum.Enum):
+    if issubclass(cls, enum.Enum):
         return _keep_order(kind, [member.value for member in kind])
     fields = fields_of(kind)
-    if issubclass(kind, tuple) and "_fields" in dir(kind):
-        fields = _tuple_fields(kind)
-    elif issubclass(kind, msgspec.Struct) and kind.__struct_config__.tag is None:
+    if issubclass(cls, msgspec.Struct) and cls.__struct_config__.tag is None:
         fields = _struct_fields(kind)
     # msgspec would treat a pydantic dataclass as one without validation; it also writes
     # it as any other dataclass.
-    has_own_schema = is_pydantic(kind) and not hasattr(kind, "model_validate_json")
+    has_own_schema = is_pydantic(cls) and not hasattr(cls, "model_validate_json")
     if has_own_schema and (stand_ins.is_exact or fields is None):
         return _pydantic_stand_in(kind)
     if kind not in stand_ins.by_type:
         stand_ins.by_type[kind] = kind
         if fields is not None:
-            if attrs.has(kind) and not stand_ins.is_exact:
+            if attrs.has(cls) and not stand_ins.is_exact:
                 # msgspec does not write private attributes.
                 fields = [f for f in fields if not f.name.startswith("_")]
             _register_class(kind, fields, stand_ins)
     return stand_ins.by_type[kind]
 
 
-def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None:
+def _register_class(hint: Any, fields: list[Field], stand_ins: StandIns) -> None:
     """Register a stand-in for a class, which converts with a msgspec struct."""
+    kind = typing.get_origin(hint) or hint
     # Registered before its fields are translated, because they may contain it.
-    stand_in = stand_ins.by_type[kind] = new_stand_in(kind.__name__)
+    stand_in = stand_ins.by_type[hint] = new_stand_in(kind.__name__)
     hints = [_translate(field.hint, stand_ins) for field in fields]
     is_array = issubclass(kind, tuple)
     is_closed = is_array or (stand_ins.is_exact and not issubclass(kind, WireType))
@@ -891,11 +872,8 @@ def _register_class(kind: Any, fields: list[Field], stand_ins: StandIns) -> None
     parameters = [field.parameter for field in fields]
 
     def make(value: Any, *, strict: bool) -> Any:
-        hook = STRICT if strict else LENIENT
         try:
-            converted = msgspec.convert(
-                value, struct, strict=strict, str_keys=True, dec_hook=hook
-            )
+            converted = convert(value, struct, strict=strict)
         except msgspec.ValidationError as error:
             # msgspec would discard the inner path of its own error.
             raise Fault(locations_of(error)) from error

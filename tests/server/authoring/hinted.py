@@ -5,12 +5,14 @@ import datetime as dt
 import enum
 from typing import (
     Annotated,
+    Generic,
     Literal,
     NamedTuple,
     NewType,
     NotRequired,
     Required,
     TypedDict,
+    TypeVar,
 )
 
 import attrs
@@ -21,6 +23,8 @@ import typing_extensions
 from mcpwire import types
 from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import read_signature
+
+T = TypeVar("T")
 
 
 class Color(enum.Enum):
@@ -77,6 +81,41 @@ class Marked(typing_extensions.TypedDict):
 
 class Qualified(TypedDict):
     a: Annotated[Required[int], Arg(ge=1)]
+
+
+@dataclasses.dataclass
+class Page(Generic[T]):
+    items: list[T]
+    next: "Page[T] | None" = None
+
+
+@dataclasses.dataclass
+class Pages(Page[Page[T]]):
+    last: T | None = None
+
+
+class Numbers(Page[int]):
+    items: Annotated[list[int], Arg(max_length=2)]
+
+
+class Box(TypedDict, Generic[T]):
+    inner: Annotated[T, Arg(ge=1)]
+
+
+class Labelled(Box[int]):
+    label: str
+
+
+class Couple(NamedTuple, Generic[T]):
+    first: T
+
+
+class Envelope(msgspec.Struct, Generic[T]):
+    content: T
+    image: types.ImageContent | None = None
+
+
+Items = typing_extensions.TypeAliasType("Items", list[T], type_params=(T,))
 
 
 class Pair(NamedTuple):
