@@ -172,10 +172,8 @@ def describe_choices(allowed: list[Any]) -> str:
 
 
 def _choices(schema: Mapping[str, Any]) -> list[Any]:
-    choices = list(schema.get("enum", ()))
-    for member in schema.get("anyOf", ()):
-        choices += member.get("enum", ())
-    return choices
+    members = [schema, *schema.get("anyOf", ())]
+    return [value for member in members for value in member.get("enum", ())]
 
 
 _NO_VALUE: Final = object()
@@ -183,14 +181,10 @@ _NO_VALUE: Final = object()
 
 
 def _parse_path(raw: str) -> Path:
-    """Parse a path in msgspec's notation."""
-    steps: list[str | int] = []
-    for step in _STEP.finditer(raw.removeprefix("$")):
-        if step[1] is not None:
-            steps.append(step[1])
-        else:
-            steps.append(int(step[2]) if step[2] is not None else UNNAMED)
-    return tuple(steps)
+    return tuple(
+        step[1] or (int(step[2]) if step[2] else UNNAMED)
+        for step in _STEP.finditer(raw.removeprefix("$"))
+    )
 
 
 def _value_at(value: Any, path: Iterable[str | int]) -> Any:

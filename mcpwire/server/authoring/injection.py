@@ -189,7 +189,6 @@ class _Plan:
 
 
 def _plan(dependency: Dependency) -> _Plan:
-    """Read the signature of a dependency's function."""
     function = dependency.function
     injected = {}
     hints = hints_of(function)

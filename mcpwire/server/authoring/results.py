@@ -353,7 +353,6 @@ def _is_open_hint(hint: Any) -> bool:
 
 
 def _derive_returns(hint: Any, *, validate: bool) -> Returns:
-    """Return the declaration for a hint of data."""
     translated = translate(hint)
     schema = Schemas(for_input=False).document(translated)
     is_object = schema.get("type") == "object"
@@ -489,7 +488,6 @@ def _holds_content(value: Any) -> bool:
 
 
 def _block(value: Any, revision: Revision) -> dict[str, Any]:
-    """Return one content block."""
     if isinstance(value, str):
         return {"type": "text", "text": str.__str__(value)}
     if isinstance(value, WireType):

@@ -266,7 +266,6 @@ class HintedParameters:
 
 
 def _default(default: Any) -> tuple[Any, ...]:
-    """Return the default of a struct field."""
     if default is MISSING:
         return ()
     if isinstance(default, _IMMUTABLE):
@@ -289,7 +288,6 @@ def _hint(parameter: Parameter) -> Any:
 
 
 def _schema(parameters: Sequence[Parameter], hints: Sequence[Any]) -> dict[str, Any]:
-    """Return the schema of all arguments."""
     # 2025-11-25 server/tools, "Tool": a tool without arguments allows none.
     root: dict[str, Any] = {"type": "object", "properties": {}}
     schemas = Schemas(for_input=True)
