@@ -9,7 +9,6 @@ choices; earlier revisions have titles in `enumNames`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from mcpwire.errors import InvalidMessage, LocalProtocolError
@@ -18,9 +17,7 @@ from mcpwire.server.authoring.schemas import (
     TITLES,
     Field,
     Schemas,
-    bare_hint,
     fields_of,
-    members_of,
     translate,
     without_null,
 )
@@ -79,8 +76,8 @@ def _schema_of(form_type: Any) -> dict[str, Any]:
         return dict(form_type)
     is_class = isinstance(form_type, type) and not issubclass(form_type, tuple)
     if is_class and (fields := fields_of(form_type)):
-        schemas = Schemas(for_input=True, has_titles=True)
-        field_schemas = schemas.of([translate(field.hint) for field in fields])
+        hints = [translate(field.hint, is_exact=True) for field in fields]
+        field_schemas = Schemas(for_input=True, has_titles=True).of(hints)
         properties = {
             field.name: _with_default(field, schema)
             for field, schema in zip(fields, field_schemas, strict=True)
@@ -97,19 +94,15 @@ def _schema_of(form_type: Any) -> dict[str, Any]:
 
 
 def _with_default(field: Field, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a field's schema with its default, and with the format of a time."""
-    filled = dict(schema)
-    # msgspec sets no format, because it also accepts times without an offset.
-    if any(bare_hint(member) is datetime for member in members_of(field.hint)):
-        filled = {**without_null(filled), "format": "date-time"}
-    if field.default_keyword.get("default") is not None:
-        filled |= field.default_keyword
-    return filled
+    """Return a field's schema with its default."""
+    has_default = field.default_keyword.get("default") is not None
+    return {**schema, **field.default_keyword} if has_default else schema
 
 
 def _full_schema(form_type: Any) -> dict[str, Any]:
     try:
-        return Schemas(for_input=True, has_titles=True).document(translate(form_type))
+        translated = translate(form_type, is_exact=True)
+        return Schemas(for_input=True, has_titles=True).document(translated)
     except TypeError as error:
         raise LocalProtocolError(
             f"cannot make a form of {form_type!r}: {error}"

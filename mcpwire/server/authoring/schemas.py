@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections.abc
 import contextlib
+import datetime as dt
 import enum
 import functools
 import inspect
@@ -368,7 +369,7 @@ def _class_schema(
 
 
 ORDER: Final = "x-mcpwire-order"
-"""The keyword for the order of enum values; removed from finished schemas."""
+"""The keyword for the order of enum values (``None``: no enum), removed at the end."""
 
 TITLES: Final = "x-mcpwire-titles"
 """The keyword for titles of enum values; only forms use it."""
@@ -507,9 +508,10 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tidy(schema: dict[str, Any], *, has_null: bool) -> dict[str, Any]:
-    """Remove an empty list `required`, and titles that repeat names."""
-    if schema.get("required") == []:
-        del schema["required"]
+    """Remove an empty list `required`, an enum of ``None``, and repeated titles."""
+    for name, empty in (("required", []), ("enum", None)):
+        if schema.get(name, name) == empty:
+            del schema[name]
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return schema
@@ -822,13 +824,24 @@ def _hint_name(hint: Any) -> str:
 
 # --- classes
 
+# Of arguments; msgspec sets none, because it also accepts times without an offset.
+_FORMATS: Final = {dt.datetime: "date-time", dt.time: "time"}
+
 
 def _translate_class(kind: Any, stand_ins: StandIns) -> Any:
     cls = typing.get_origin(kind) or kind
     if kind is object:
         return Any
+    if stand_ins.is_exact and kind in _FORMATS:
+        keywords = {"format": _FORMATS[kind]}
+        return Annotated[kind, msgspec.Meta(extra_json_schema=keywords)]
     if issubclass(cls, enum.Enum):
-        return _keep_order(kind, [member.value for member in kind])
+        values = [member.value for member in kind]
+        if not issubclass(cls, enum.Flag):
+            return _keep_order(kind, values)
+        # Sums of flags are valid as well.
+        flags = {ORDER: None, "type": "integer", "minimum": 0, "examples": values}
+        return Annotated[kind, msgspec.Meta(extra_json_schema=flags)]
     fields = fields_of(kind)
     if issubclass(cls, msgspec.Struct) and cls.__struct_config__.tag is None:
         fields = _struct_fields(kind)

@@ -32,6 +32,12 @@ class Color(enum.Enum):
     BLUE = "blue"
 
 
+class Rights(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+    RUN = 4
+
+
 @dataclasses.dataclass
 class Point:
     x: int

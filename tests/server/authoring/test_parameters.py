@@ -37,6 +37,7 @@ from hinted import (
     Pet,
     Point,
     Qualified,
+    Rights,
     Shown,
     Step,
     Struct,
@@ -72,6 +73,7 @@ IMAGE = {"type": "image", "data": "eA==", "mimeType": "image/png"}
         (tuple[int, str], [1, "x"], (1, "x")),
         (set[int], [1, 1], {1}),
         (Color, "red", Color.RED),
+        (Rights, 5, Rights.READ | Rights.RUN),
         (Literal["a", 1], 1, 1),
         (Literal["a", None], None, None),  # noqa: PYI061
         (dt.date, "2026-07-28", dt.date(2026, 7, 28)),

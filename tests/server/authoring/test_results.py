@@ -18,7 +18,7 @@ import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
-from hinted import Bounded, Color, Model, Node, Pair, Point, Struct, Words
+from hinted import Bounded, Color, Model, Node, Pair, Point, Rights, Struct, Words
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -309,6 +309,7 @@ def test_structured_content_can_be_switched_off(value):
         (Point, Point(1), {"x": 1, "y": 0.5}, '{"x":1,"y":0.5}'),
         (Point, {"x": 1}, {"x": 1}, '{"x":1}'),
         (Color, Color.RED, {"result": "red"}, "red"),
+        (Rights, Rights.READ | Rights.RUN, {"result": 5}, "5"),
         (list[Model], [Model(n=1)], None, None),
         (Point | Struct, Struct(1), {"result": {"a": 1}}, '{"a":1}'),
         (Pair, Pair(1), {"result": (1, "x")}, '[1,"x"]'),

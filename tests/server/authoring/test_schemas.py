@@ -31,6 +31,7 @@ from hinted import (
     Pair,
     Pet,
     Point,
+    Rights,
     Step,
     Struct,
     Validated,
@@ -74,6 +75,7 @@ Limit = dataclasses.make_dataclass("Limit", [MOST, ("least", int, -(2**80))])
 LimitModel = pydantic.create_model("LimitModel", most=MOST[1:])
 LimitStruct = msgspec.defstruct("LimitStruct", [MOST])
 FROM_ONE = {"type": "integer", "minimum": 1}
+RIGHTS = {"title": "Rights", "type": "integer", "minimum": 0, "examples": [1, 2, 4]}
 DATE = {"type": "string", "format": "date"}
 POINT = record("Point", "x", x=INTEGER, y={"type": "number", "default": 0.5})
 BOUNDED = record(
@@ -108,6 +110,10 @@ MODEL = record(
         (uuid.UUID, {"type": "string", "format": "uuid"}),
         (Decimal, {"type": "string", "format": "decimal"}),
         (dt.date, DATE),
+        (dt.datetime, {"type": "string", "format": "date-time"}),
+        (Annotated[dt.time, Arg()], {"type": "string", "format": "time"}),
+        (Rights, RIGHTS),
+        (Rights | None, one_of(RIGHTS, NULL)),
         (Id, INTEGER),
         (list[int], list_of(INTEGER)),
         (Sequence[int], list_of(INTEGER)),
