@@ -78,9 +78,6 @@ _MAX_ERRORS: Final = 10
 """The maximum number of faults in one error message."""
 
 
-# Creation
-
-
 def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Prompt:
     """Return a prompt; the options are those of `Server.prompt`."""
     check_options("prompt", options)
@@ -152,9 +149,6 @@ def _format(schema: Mapping[str, Any]) -> str | None:
     if not keywords:
         return None
     return f"JSON that fits {encode(keywords).decode()}."
-
-
-# Requests
 
 
 async def get_prompt(
