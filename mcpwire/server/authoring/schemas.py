@@ -354,11 +354,12 @@ def _class_schema(
     # Python generates a docstring for a dataclass without one: its signature.
     if text and not text.startswith(f"{kind.__name__}("):
         schema["description"] = inspect.cleandoc(text)
-    properties = {
+    tags = {} if config.tag is None else {config.tag_field: {"enum": [config.tag]}}
+    properties = tags | {
         field.name: {**inner, **field.default_keyword}
         for field, inner in zip(fields, schemas, strict=True)
     }
-    required = [field.name for field in fields if field.is_needed]
+    required = [*tags, *(field.name for field in fields if field.is_needed)]
     if is_array:
         schema |= {"prefixItems": [*properties.values()], "minItems": len(required)}
         return {**schema, "maxItems": len(properties)} if is_closed else schema
@@ -843,7 +844,7 @@ def _translate_class(kind: Any, stand_ins: StandIns) -> Any:
         flags = {ORDER: None, "type": "integer", "minimum": 0, "examples": values}
         return Annotated[kind, msgspec.Meta(extra_json_schema=flags)]
     fields = fields_of(kind)
-    if issubclass(cls, msgspec.Struct) and cls.__struct_config__.tag is None:
+    if issubclass(cls, msgspec.Struct):
         fields = _struct_fields(kind)
     # msgspec would treat a pydantic dataclass as one without validation; it also writes
     # it as any other dataclass.
@@ -868,7 +869,9 @@ def _register_class(hint: Any, fields: list[Field], stand_ins: StandIns) -> None
     hints = [_translate(field.hint, stand_ins) for field in fields]
     is_array = issubclass(kind, tuple)
     is_closed = is_array or (stand_ins.is_exact and not issubclass(kind, WireType))
+    tag, tag_field = None, None
     if (own := getattr(kind, "__struct_config__", None)) is not None:
+        tag, tag_field = own.tag, own.tag_field
         is_array, is_closed = own.array_like, own.forbid_unknown_fields
     struct_names = [f"field_{number}" for number in range(len(fields))]
     struct = msgspec.defstruct(
@@ -879,6 +882,8 @@ def _register_class(hint: Any, fields: list[Field], stand_ins: StandIns) -> None
         ],
         rename=dict(zip(struct_names, (field.name for field in fields), strict=True)),
         kw_only=True,
+        tag=tag,
+        tag_field=tag_field,
         array_like=is_array,
         forbid_unknown_fields=is_closed,
     )

@@ -142,6 +142,9 @@ class Shown(msgspec.Struct):
     size: int = 1
 
 
+class Tagged(Shown, tag=True): ...
+
+
 class Cat(pydantic.BaseModel):
     kind: Literal["cat"]
     lives: int

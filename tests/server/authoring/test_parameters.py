@@ -41,6 +41,7 @@ from hinted import (
     Shown,
     Step,
     Struct,
+    Tagged,
     Validated,
     Words,
     parameters,
@@ -116,6 +117,11 @@ IMAGE = {"type": "image", "data": "eA==", "mimeType": "image/png"}
         (types.ImageContent, IMAGE, types.ImageContent("eA==", "image/png")),
         (Shown, {"image": IMAGE}, Shown(types.ImageContent("eA==", "image/png"))),
         (
+            Struct | Tagged,
+            {"type": "Tagged", "image": IMAGE},
+            Tagged(types.ImageContent("eA==", "image/png")),
+        ),
+        (
             list[types.ContentBlock],
             [{**IMAGE, "_meta": {"a/b": 1}, "new": 2}],
             [
@@ -156,6 +162,7 @@ def test_valid_argument_is_converted(hint, sent, made):
         ),
         (Point, {}, "a.x is missing"),
         (Point, [], "a: expected object, got array"),
+        (Tagged, {"type": "x"}, "a.type: invalid value 'x', got string 'x'"),
         (Point, {"x": 1, "new": 2}, "a: unknown member 'new'"),
         *(
             (
