@@ -49,6 +49,7 @@ from mcpwire.check.roles import callable_tools, find_roles
 from mcpwire.check.schemas import MessageValidator
 from mcpwire.check.subject import Answer, Facts, Subject, TimeLimit, printable
 from mcpwire.errors import ConnectError
+from mcpwire.transports.http.credentials import secret_segments
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.http.tls import ssl_context
 from mcpwire.transports.targets import Stdio
@@ -199,8 +200,11 @@ class _Run:
         cases: list[Case],
         on_result: Callable[[Result], object],
         tls: ssl.SSLContext | None,
+        *,
+        secrets: set[str],
     ) -> None:
         self._tls = tls
+        self._secrets = secrets  # of the URL
         self._target = target
         self._options = options
         self._cases = cases
@@ -465,7 +469,8 @@ class _Run:
             start_s=self._start_s,
             tls=self._tls,
         )
-        subject.transcript.secrets = _secret_octets(headers, self._options.tokens)
+        secrets = {*headers.values(), *self._options.tokens.values()}
+        subject.transcript.secrets = _secret_octets(secrets | self._secrets)
         return subject
 
     async def _run_cell(self, run: _CellRun) -> None:
@@ -708,15 +713,12 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
 }
 
 
-def _secret_octets(
-    headers: Mapping[str, str], tokens: Mapping[str, str]
-) -> tuple[bytes, ...]:
+def _secret_octets(values: set[str]) -> tuple[bytes, ...]:
     """Return the octets that reports must mask, the longest first.
 
     In a header field such as ``Authorization: Bearer x`` the last word is the secret;
     in the query of a URL it may be percent-encoded.
     """
-    values = {*headers.values(), *tokens.values()}
     words = {
         word
         for value in values
@@ -804,6 +806,7 @@ async def run(
     """
     options = options or Options()
     location: Stdio | Url
+    secrets: set[str] = set()
     if isinstance(target, Stdio):
         location, tls = target, None
     else:
@@ -818,9 +821,11 @@ async def run(
             options, headers={**(http.headers or {}), **options.headers}
         )
         location = parse_url(http.url)
+        secrets = {location.query or "", *secret_segments(http)}
         tls = ssl_context(http) if location.scheme == "https" else None
         await _wait_until_listening(location, options.wait_s)
-    checks = _Run(location, options, select(options, cases), on_result, tls)
+    chosen = select(options, cases)
+    checks = _Run(location, options, chosen, on_result, tls, secrets=secrets)
     began, started = monotonic(), datetime.now(UTC)
     await checks.execute()
     return make_report(

@@ -148,11 +148,17 @@ def test_repeat_command_over_http_has_the_headers(cli, monkeypatch, tmp_path, te
         assert "a-secret" not in out
         assert fails_again(cli, line)
     headers = dict(line.split(": ") for line in OneTeam.given)
-    entry = {"url": f"{team_url}/${{LICENCE_KEY}}", "headers": headers}
+    url = f"{team_url}/${{LICENCE_KEY}}?key=${{LICENCE_KEY}}"
+    entry = {"url": url, "headers": headers}
     (tmp_path / "x.json").write_text(json.dumps({"mcpServers": {"é": entry}}))
-    _, out, _ = cli("check", *ONE, "--json", "--config", "x.json", "@é")
-    assert json.loads(out)["subject"] == entry["url"]
+    configured = "--config", "x.json", "@é"
+    _, out, _ = cli("check", *ONE, "--json", "--html", "h", *configured)
+    assert json.loads(out)["subject"] == f"{team_url}/${{LICENCE_KEY}}?***"
     assert out.isascii()
+    (path,) = Path("h", "results").rglob("RPC-31.a.html")
+    for shown in (path.read_text(), cli("ping", "-v", *configured).err):
+        assert "***?*** HTTP/1.1" in shown
+        assert "a-secret" not in shown
 
 
 class Refusing(BaseHTTPRequestHandler):

@@ -172,9 +172,19 @@ def missing_scope_error(http: Http, error: MCPError) -> InsufficientScope | None
 # Heads as text
 
 
-def describe_request(request: Request) -> str:
+def secret_segments(http: Http) -> list[str]:
+    """Return the segments of the URL's path that variables of a configuration set."""
+    written = getattr(http.url, "unexpanded", http.url)
+    segments = http.parsed.path.split("/")
+    return [f"/{segment}" for segment in segments if segment not in written]
+
+
+def describe_request(request: Request, http: Http) -> str:
     """Return a request's head as text, one field per line."""
-    line = f"{request.verb} {mask_url(request.target)} HTTP/1.1"
+    target = mask_url(request.target)
+    for secret in secret_segments(http):
+        target = target.replace(secret, "/***")
+    line = f"{request.verb} {target} HTTP/1.1"
     return "\n".join([line, *_visible_fields(request.fields)])
 
 

@@ -150,7 +150,7 @@ class Sender:
 
     def _trace_request(self, request: Request) -> None:
         if self._trace is not None:
-            self._trace("request", describe_request(request))
+            self._trace("request", describe_request(request, self._http))
 
     def trace_head(self, reply: Reply) -> None:
         """Trace the head of a response."""
