@@ -461,7 +461,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     if not argv:
-        sys.stderr.write(OVERVIEW)
+        Output().show(OVERVIEW.splitlines())
         return Exit.USAGE
     text = None
     if argv[0] == "help" and argv[1:]:

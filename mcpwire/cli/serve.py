@@ -25,7 +25,7 @@ from mcpwire.cli.failures import (
     usage_errors,
 )
 from mcpwire.cli.options import Endpoint, Quiet, Serve
-from mcpwire.cli.output import Output, one_line
+from mcpwire.cli.output import Output
 from mcpwire.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ def _gateway(options: Options) -> Gateway:
         return Gateway(targets, **settings)
     configuration = read_configuration(options)
     for warning in configuration.warnings:
-        sys.stderr.write(f"mcpwire: {one_line(warning)}\n")
+        Output().note(f"mcpwire: {warning}")
 
     may_ask = options.http is None
 
@@ -354,7 +354,7 @@ def _with_login(member: Member, *, may_ask: bool) -> Member:
     may_ask = may_ask and grant.interactive
 
     def show(url: str) -> None:
-        sys.stderr.write(f"mcpwire: log in at {url}\n")
+        Output().note(f"mcpwire: log in at {url}")
 
     auth = attrs.evolve(grant, interactive=may_ask, on_url=show)
     return attrs.evolve(member, target=attrs.evolve(target, auth=auth))

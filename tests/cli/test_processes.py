@@ -220,6 +220,7 @@ def test_failed_write_of_the_result_leaves_no_server_running(tool_server):
         ("--version", ">&-", 1),
         ("call true x -", "<&-", 2),
         ("lst", "2>&-", 2),
+        pytest.param("", "2>/dev/full", 2, marks=needs_full_device),
         pytest.param("lst", "2>/dev/full", 2, marks=needs_full_device),
     ],
 )

@@ -1160,5 +1160,6 @@ def print_url(url: str, server: Servable) -> None:
     served: Any = server
     parts = [getattr(served, "name", ""), *map(str, getattr(served, "revisions", ()))]
     details = ", ".join(filter(None, parts))
-    sys.stderr.write(f"mcpwire: serving {url}{details and f' ({details})'}\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # a full disk, or a closed pipe
+        sys.stderr.write(f"mcpwire: serving {url}{details and f' ({details})'}\n")
+        sys.stderr.flush()

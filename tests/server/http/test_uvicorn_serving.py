@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+from unittest.mock import Mock
 
 import pytest
 from hosted import call
@@ -157,8 +158,9 @@ async def test_url_is_printed_on_stderr(capfd, monkeypatch):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert capfd.readouterr().err.startswith("mcpwire: serving http://127.0.0.1:")
-    monkeypatch.setattr(sys, "stderr", None)
-    to_stderr("nowhere", Small())
+    for stream in (None, Mock(**{"write.side_effect": OSError})):
+        monkeypatch.setattr(sys, "stderr", stream)
+        to_stderr("nowhere", Small())
 
 
 async def test_open_server_without_auth_logs_a_warning(caplog):
