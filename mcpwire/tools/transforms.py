@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.protocol.json_schema import has_lost_targets, inline_references
+from mcpwire.protocol.json_schema import inline_references, resolve_pointer, walk
 from mcpwire.tools.catalog import SideEffects
 from mcpwire.tools.lock import fingerprint
 from mcpwire.tools.results import EXTRAS
@@ -150,8 +150,14 @@ class ToolTransform:
                 for name in required
                 if self._is_offered(name) and name not in self.defaults
             ]
-        if has_lost_targets(changed) and not has_lost_targets(schema):
-            return self.caller_schema(inline_references(schema))
+        for each in walk(schema):
+            reference = each.get("$ref")
+            if isinstance(reference, str) and reference != "#":
+                target = resolve_pointer(schema, reference)
+                if target is not None and target is not resolve_pointer(
+                    changed, reference
+                ):
+                    return self.caller_schema(inline_references(schema))
         return changed
 
     def server_arguments(

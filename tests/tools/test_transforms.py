@@ -82,10 +82,18 @@ def test_renamed_argument_replaces_one_of_that_name(order):
     assert covering.server_arguments({"cwd": 5}) == {"key": 5}
 
 
-@pytest.mark.parametrize("changes", [{"hide": ["start"]}, {"rename": {"s": "start"}}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hide": ["start"]},
+        {"rename": {"s": "start"}},
+        {"rename": {"start": "other", "other": "start"}},
+        {"defaults": {"start": {"x": 1}}},
+    ],
+)
 def test_reference_to_a_changed_argument_keeps_its_target(changes):
     point = {"type": "object", "properties": {"x": {"type": "number"}}}
-    properties = {"start": point, "end": {"$ref": "#/properties/start"}}
+    properties = {"start": point, "other": {}, "end": {"$ref": "#/properties/start"}}
     changed = ToolTransform(**changes).caller_schema({"properties": properties})
     assert changed["properties"]["end"] == point
 
