@@ -153,7 +153,10 @@ def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         problem = "is not a file" if path.exists() else "does not exist"
         raise UsageError(f"{str(path)!r} {problem}")
-    # Others need the module that is imported, such as `time` for a file time.py.
+    # Others need the module of that name, such as `time` for a file time.py.
+    if path.stem in sys.stdlib_module_names:
+        with contextlib.suppress(ImportError):  # of another system
+            importlib.import_module(path.stem)
     name = f"{path.stem}_" if path.stem in sys.modules else path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -73,14 +73,19 @@ def test_text_after_the_colon_must_be_an_identifier():
 
 
 @pytest.mark.parametrize("name", ["server", "mcp", "app", "anything"])
-def test_server_is_found_by_usual_name_or_as_the_only_one(module, name):
+def test_server_is_found_by_usual_name_or_as_the_only_one(module, name, monkeypatch):
     path = module(name)
     assert load_server("served_module").name == "served"
     sys.modules.pop("served_module")
     assert load_server(str(path)).name == "served"
     assert load_server(f"{path}:{name}").name == "served"
-    assert load_server(str(path.rename("time.py"))).name == "served"
+    monkeypatch.delitem(sys.modules, "json")
+    sys.path.remove(str(path.parent))
+    for file in ("json.py", "time.py"):
+        path = path.rename(file)
+        assert load_server(file).name == "served"
     assert sys.modules["time"] is time
+    assert sys.modules["json"].loads
 
 
 def test_server_factory_function_is_called(module):
