@@ -259,9 +259,10 @@ def _read_oauth(entry: RawEntry, table: dict[str, Any]) -> dict[str, Any] | None
 def _translate(key: str, value: Any) -> tuple[str, Any]:
     """Return our name and form of a field, also of those that only other hosts have."""
     field = canonical_name(key)
-    if key == "tools" and isinstance(value, dict):  # Codex: approval by tool
+    # Codex: approval by tool; names of variables, or tables with them
+    if key == "tools" and isinstance(value, dict):
         return "default_tools_approval_mode", value
-    if key == "env_vars" and isinstance(value, list):  # Codex: names or tables
+    if snake_case(key) == "env_vars" and isinstance(value, list):
         names = [v.get("name", v) if isinstance(v, dict) else v for v in value]
         return field, names
     if field == "bearer_token_env_var":

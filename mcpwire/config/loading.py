@@ -299,13 +299,23 @@ def _parse_toml(text: str, display_name: str) -> Any:
     raise ConfigError(f"is not TOML: {problem}", file=display_name)
 
 
+_COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA: Final = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Return spaces in the same lines, or a string unchanged."""
+    found = match[0]
+    return found if found.startswith('"') else re.sub(r"[^\n]", " ", found)
+
+
 def _parse_json(text: str, display_name: str) -> Any:
+    # Editors allow comments and trailing commas in their files.
+    text = _TRAILING_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
     try:
         loads(text)
     except JSONDecodeError as error:
         problem = _lower_first(error.msg)
-        if text.startswith(("/", "#"), error.pos) or text[: error.pos].endswith("/"):
-            problem = "it has no comments, take them out or write TOML"
         location = f"(at line {error.lineno}, column {error.colno})"
     else:
         try:  # again, because only this parser shows repeated keys

@@ -549,7 +549,8 @@ def _entry_schema() -> dict[str, Any]:
     # Codex: the approval of tools, and tables with the names of variables
     properties["tools"]["anyOf"].append({"type": "object"})
     names = {"type": "array", "items": {"type": ["string", "object"]}}
-    properties["env_vars"]["anyOf"].append(names)
+    for key in ("env_vars", "envVars"):
+        properties[key]["anyOf"].append(names)
     return {"type": "object", "properties": properties}
 
 

@@ -80,8 +80,9 @@ def test_secret_fields_of_other_hosts_are_converted():
     assert entry.values == {"auth": {"type": "oauth", "clientId": "me"}}
     entry, _ = one(env_http_headers={"X-Key": "KEY", "X-Odd": 1})
     assert entry.values == {"headers": {"X-Key": "${KEY}", "X-Odd": 1}}
-    entry, _ = one(env_vars=["A", {"name": "B", "source": "local"}, {"B": 1}])
-    assert entry.values == {"inherit_env": ["A", "B", {"B": 1}]}
+    for key in ("env_vars", "envVars"):
+        entry, _ = one(**{key: ["A", {"name": "B", "source": "local"}, {"B": 1}]})
+        assert entry.values == {"inherit_env": ["A", "B", {"B": 1}]}
 
 
 @pytest.mark.parametrize("is_first", [True, False])

@@ -298,7 +298,8 @@ def test_document_round_trips_through_json_without_secrets(tmp_path, toml):
     over = [{"name": "web", "merge": "fields", "timeout": 7}]
     first = load(toml, [over], VARIABLES, only=["web"])
     path = tmp_path / "all.json"
-    text = json.dumps(first.document())
+    text = json.dumps(first.document(), indent=1).replace("\n}", ", // a comma\n}")
+    text += "/* of an editor, } */"
     assert SENTINEL not in text
     assert '"Bearer ${TOKEN}"' in text
     path.write_text(text)

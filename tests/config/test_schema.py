@@ -63,6 +63,7 @@ LISTED = [{"name": "x", **ENTRY}]
         {"servers": {"x": {"allowedTools": ["a*"], **ENTRY}}, "inputs": []},
         {"mcp_servers": {"x": {**ENTRY, "tools": {"y": {"approval_mode": "prompt"}}}}},
         {"mcp_servers": {"x": {**ENTRY, "env_vars": ["A", {"name": "B"}]}}},
+        {"mcp_servers": {"x": {**ENTRY, "envVars": ["A", {"name": "B"}]}}},
     ],
 )
 def test_schema_accepts_documents_of_each_shape(document):
