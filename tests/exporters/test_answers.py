@@ -115,6 +115,9 @@ def test_model_objects_of_a_vendor_library_are_accepted(form):
     *_, message, plain = (whole, *INNER[form](whole))
     mixed = {key: parts if message[key] is plain else message[key] for key in message}
     assert offered.calls(mixed) == offered.calls(whole)
+    for key, value in whole.items():
+        outer = {key: list(map(Model, value))} if isinstance(value, list) else whole
+        assert offered.calls(outer) == offered.calls(whole)
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
