@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -148,11 +149,8 @@ async def status(_: Options, output: Output, target: Http) -> int:
     code = _print_status(output, current)
     if current is None:
         return Exit.AUTHORIZATION
-    expiry = current.expires_at
-    is_expired = (
-        expiry is not None and expiry <= time.time() and not current.can_refresh
-    )
-    return Exit.AUTHORIZATION if is_expired else code
+    is_expired = (current.expires_at or math.inf) <= time.time()
+    return Exit.AUTHORIZATION if is_expired and not current.can_refresh else code
 
 
 @_url_command

@@ -43,13 +43,12 @@ if TYPE_CHECKING:
 
 
 def parse_address(text: str) -> str:
-    """Return the address, with 127.0.0.1 if it has no host."""
+    """Return the address if it is valid."""
     from mcpwire.server.http.uvicorn import read_address
 
-    address = f"127.0.0.1{text}" if text.startswith(":") else text
     with usage_errors("--http: "):
-        read_address(address)
-    return address
+        read_address(text)
+    return text
 
 
 @contextlib.contextmanager
@@ -354,12 +353,11 @@ def _with_login(member: Member, *, may_ask: bool) -> Member:
     grant = getattr(target, "grant", None)
     if not isinstance(grant, OAuth):
         return member
-    may_ask = may_ask and grant.interactive
-
-    def show(url: str) -> None:
-        Output().note(f"mcpwire: log in at {url}")
-
-    auth = attrs.evolve(grant, interactive=may_ask, on_url=show)
+    auth = attrs.evolve(
+        grant,
+        interactive=may_ask and grant.interactive,
+        on_url=lambda url: Output().note(f"mcpwire: log in at {url}"),
+    )
     return attrs.evolve(member, target=attrs.evolve(target, auth=auth))
 
 
@@ -439,10 +437,8 @@ def demo_server(options: Options) -> int:
             server = DemoOverHttp()
         else:
             # Users and browsers reach a port without a host as localhost.
-            is_port = options.http.startswith(":")
-            server = _server_with_issuer(
-                f"localhost{options.http}" if is_port else address
-            )
+            host = "localhost" if address.startswith(":") else ""
+            server = _server_with_issuer(f"{host}{address}")
             if not options.quiet:  # announce the URL that its tokens are for
                 extra["announce"] = lambda _: print_url(server.resource, server)
         run_http(server, address, quiet=options.quiet, **extra)

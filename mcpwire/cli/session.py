@@ -327,7 +327,8 @@ class Session:
         finally:
             if not self.signals.is_forced:
                 await self.client.aclose()
-            self._flush_stderr()
+            if self._stderr:
+                self._show(f"server: {self._stderr}")
 
     async def _connect(self) -> None:
         started = time.monotonic()
@@ -442,11 +443,6 @@ class Session:
         for line in lines:
             self._has_traceback |= TRACEBACK in line
             self._show(f"server: {line}")
-
-    def _flush_stderr(self) -> None:
-        if self._stderr:
-            self._show(f"server: {self._stderr}")
-            self._stderr = ""
 
 
 TIMED_METHOD: Final = "tools/call"

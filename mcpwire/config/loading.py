@@ -303,15 +303,11 @@ _COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA: Final = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
 
 
-def _blank(match: re.Match[str]) -> str:
-    """Return spaces in the same lines, or a string unchanged."""
-    found = match[0]
-    return found if found.startswith('"') else re.sub(r"[^\n]", " ", found)
-
-
 def _parse_json(text: str, display_name: str) -> Any:
-    # Editors allow comments and trailing commas in their files.
-    text = _TRAILING_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
+    for pattern in (_COMMENT, _TRAILING_COMMA):  # those of editors, as spaces
+        text = pattern.sub(
+            lambda at: at[0] if at[0][0] == '"' else re.sub(r"[^\n]", " ", at[0]), text
+        )
     try:
         loads(text)
     except JSONDecodeError as error:

@@ -151,13 +151,11 @@ class ToolTransform:
                 if self._is_offered(name) and name not in self.defaults
             ]
         for each in walk(schema):
-            reference = each.get("$ref")
-            if isinstance(reference, str) and reference != "#":
-                target = resolve_pointer(schema, reference)
-                if target is not None and target is not resolve_pointer(
-                    changed, reference
-                ):
-                    return self.caller_schema(inline_references(schema))
+            if not isinstance(reference := each.get("$ref"), str) or reference == "#":
+                continue
+            target = resolve_pointer(schema, reference)
+            if target not in (None, resolve_pointer(changed, reference)):
+                return self.caller_schema(inline_references(schema))
         return changed
 
     def server_arguments(
