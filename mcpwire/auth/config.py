@@ -64,7 +64,7 @@ def _allow_function(check: Validator) -> Validator:
     return validate
 
 
-_optional_text: Final = attrs.validators.optional(_check_text)
+_optional_text: Final[Validator] = attrs.validators.optional(_check_text)
 _text_or_function: Final = _allow_function(_check_text)
 
 
@@ -195,6 +195,10 @@ class OAuth(GrantOptions):
 
     timeout: float | None = attrs.field(default=300.0, converter=_parse_timeout)
     """The time for a user to log in, in seconds."""
+
+    prompt: str | None = attrs.field(default="consent", validator=_optional_text)
+    """The ``prompt`` of the login URL, such as ``"select_account"``; ``"consent"`` is
+    sent only with the scope ``offline_access``, and ``None`` never."""
 
     max_step_ups: int = attrs.field(default=2, validator=_check_count)
     """The maximum number of successive logins for more scopes in one request."""

@@ -416,13 +416,13 @@ def log_in(
         dpop_key=key,
     )
     if new_record.identity == stored and (
-        yield from _is_client_refused(new_record, redirect_uri)
+        yield from _is_client_refused(grant, new_record, redirect_uri)
     ):
         with suppress(AuthError):
             renewed = attrs.evolve(
                 new_record, identity=(yield from resolve_identity(None))
             )
-            if not (yield from _is_client_refused(renewed, redirect_uri)):
+            if not (yield from _is_client_refused(grant, renewed, redirect_uri)):
                 new_record = renewed
     is_stored = new_record.identity == stored
     if new_record.identity.kind == "registered" and not is_stored:
@@ -448,13 +448,14 @@ def _stored_identity(
     return None
 
 
-def _is_client_refused(record: Record, redirect_uri: str) -> Steps[bool]:
+def _is_client_refused(grant: OAuth, record: Record, redirect_uri: str) -> Steps[bool]:
     """Return whether the authorization endpoint refuses a registered client."""
     if record.identity.kind != "registered":
         return False
     # RFC 6749 section 4.1.2.1: a server that has forgotten the client shows the user an
     # error, without a redirect. All other outcomes are left to the browser.
-    url = authorization_url((yield from _new_pending_login(record, redirect_uri)))
+    pending = yield from _new_pending_login(record, redirect_uri)
+    url = authorization_url(pending, grant.prompt)
     html = (("accept", "text/html"),)
     try:
         answer: Answer = yield steps.Fetch(
@@ -601,11 +602,12 @@ def _authorize_user(
     pending = yield from _new_pending_login(record, redirect_uri)
     # If the response goes elsewhere, the application calls `finish_pending` with it.
     awaits_response = grant.interactive and (grant.listens or grant.ask is not None)
-    url = authorization_url(pending)
+    url = authorization_url(pending, grant.prompt)
     check_authorization_url(url, server=request.server)
     if not awaits_response:
         pending = yield from _store_pending_login(pending)
-        raise _login_required(request, authorization_url(pending), record.asked_scopes)
+        url = authorization_url(pending, grant.prompt)
+        raise _login_required(request, url, record.asked_scopes)
     try:
         params = yield steps.AuthorizeUser(
             url, pending.state, redirect_uri, record.asked_scopes
@@ -662,7 +664,7 @@ def code_challenge(verifier: str) -> str:
     return base64url(sha256(verifier.encode("ascii")).digest())
 
 
-def authorization_url(pending: PendingLogin) -> str:
+def authorization_url(pending: PendingLogin, prompt: str | None) -> str:
     """Return the URL of the login page for a pending login."""
     record, scopes = pending.record, pending.record.asked_scopes
     parameters = {
@@ -675,9 +677,9 @@ def authorization_url(pending: PendingLogin) -> str:
     }
     if scopes:
         parameters["scope"] = " ".join(scopes)
-    if OFFLINE_ACCESS in scopes:
-        # OpenID Connect Core section 11: without it, servers ignore offline_access.
-        parameters["prompt"] = "consent"
+    # OpenID Connect Core section 11: without consent, servers ignore offline_access.
+    if prompt is not None and (prompt != "consent" or OFFLINE_ACCESS in scopes):
+        parameters["prompt"] = prompt
     parameters["resource"] = record.resource
     endpoint = record.metadata.authorization_endpoint
     if endpoint is None:

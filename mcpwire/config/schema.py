@@ -183,6 +183,7 @@ AUTH_FORMS: Final[dict[str, dict[str, Kind]]] = {
         "client_metadata_url": TEXT,
         "client_name": TEXT,
         "redirect_uri": TEXT,
+        "prompt": TEXT,
         "callback_port": COUNT,
         "interactive": FLAG,
         "open_browser": FLAG,

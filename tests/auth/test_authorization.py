@@ -24,12 +24,17 @@ def server(**members):
 
 
 def url_for(
-    metadata=None, scopes=(), resource="https://h.example/mcp", client_id="me & you"
+    metadata=None,
+    scopes=(),
+    resource="https://h.example/mcp",
+    client_id="me & you",
+    prompt="consent",
 ):
     identity = Identity(client_id)
     record = Record(resource, metadata or server(), identity, asked_scopes=scopes)
     redirect_uri = "http://127.0.0.1:3333/callback"
-    return authorization_url(PendingLogin(record, STATE, "verifier", redirect_uri, 0.0))
+    pending = PendingLogin(record, STATE, "verifier", redirect_uri, 0.0)
+    return authorization_url(pending, prompt)
 
 
 @pytest.mark.rule("FLOW-01")
@@ -66,6 +71,13 @@ def test_offline_access_adds_prompt_consent():
     assert set(names).isdisjoint({"scope", "prompt"})
     query = dict(parse_qsl(urlsplit(url_for(scopes=("a", "offline_access"))).query))
     assert (query["scope"], query["prompt"]) == ("a offline_access", "consent")
+
+
+def test_another_prompt_replaces_consent():
+    url = url_for(scopes=("offline_access",), prompt=None)
+    assert "prompt" not in dict(parse_qsl(urlsplit(url).query))
+    query = dict(parse_qsl(urlsplit(url_for(prompt="select_account")).query))
+    assert query["prompt"] == "select_account"
 
 
 @pytest.mark.rule("FLOW-02")

@@ -462,8 +462,10 @@ def test_a_new_login_selects_the_initial_scopes():
     world.answers[well_known(ISSUER)] = server_document(
         scopes_supported=["x", "offline_access"]
     )
-    world.obtain(OAUTH, denial=denied())
-    assert world.of(AuthorizeUser)[0].scopes == ("x", "y", "offline_access")
+    world.obtain(OAuth(prompt="login"), denial=denied())
+    [step] = world.of(AuthorizeUser)
+    assert step.scopes == ("x", "y", "offline_access")
+    assert "&prompt=login&" in step.url
 
 
 # --- redirect URIs----------------------------------------------------------------
