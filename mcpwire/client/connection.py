@@ -468,7 +468,7 @@ class Connection:
                 loop.call_soon_threadsafe(each.abandon)
             else:
                 each.abandon()
-        return was_open and channel is not None
+        return was_open and channel is not None and not channel.is_forked
 
     def _check_loop(self) -> asyncio.AbstractEventLoop:
         try:

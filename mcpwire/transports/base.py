@@ -441,7 +441,7 @@ class BaseChannel:
         self._calls = calls
         self._timeouts = Timeouts(self._loop, calls, self._time_out, limits)
         self._lost: TransportError | None = None
-        self._closed_by_us = self._is_forked = False
+        self._closed_by_us = self.is_forked = False
         self.limits = limits
         self.target = target
         self.reset_on_progress = False
@@ -482,7 +482,7 @@ class BaseChannel:
 
     def _refusal(self) -> MCPError:
         """Return the error that says why no message can be sent."""
-        if self._is_forked:
+        if self.is_forked:
             return LocalProtocolError(
                 "this connection belongs to the parent process; connect a new client "
                 "after a fork"
@@ -500,7 +500,7 @@ class BaseChannel:
 
     def after_fork(self) -> None:
         """Refuse every use: the connection belongs to the parent process."""
-        self._closed_by_us = self._is_forked = True
+        self._closed_by_us = self.is_forked = True
         if self._lost is None:
             self._lost = TransportError("left to the parent", target=self.target)
 

@@ -108,6 +108,7 @@ def test_every_use_in_a_forked_process_raises():
 
 # Also between two runs of a loop, when the loop is not running.
 BETWEEN_RUNS = """
+import warnings
 loop = asyncio.new_event_loop()
 client = mcpwire.Client(echo(), timeout=30)
 loop.run_until_complete(client.connect())
@@ -115,8 +116,10 @@ server = client._connection.channel.pid
 pid = os.fork()
 if pid == 0:
     if sys.argv[1] == "forget":
-        del client
-        gc.collect()
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            del client
+            gc.collect()
     sys.exit(0)
 _, status = os.waitpid(pid, 0)
 say("child:", os.waitstatus_to_exitcode(status))
