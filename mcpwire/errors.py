@@ -542,6 +542,9 @@ class AuthError(MCPError):
     is_passing: ClassVar[bool] = False
     """Whether the same attempt may succeed a moment later."""
 
+    retry_after: float | None = None
+    """The delay in seconds that the authorization server asked for, if any."""
+
 
 class GroupError(MCPError):
     """A group of servers refused a request."""

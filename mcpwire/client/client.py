@@ -20,6 +20,7 @@ from mcpwire.client.connection import Connection, Settings
 from mcpwire.client.requests import Options, PendingCall, Requests, as_object
 from mcpwire.client.subscriptions import Subscriptions
 from mcpwire.errors import (
+    AuthError,
     InvalidMessage,
     LocalProtocolError,
     RemoteProtocolError,
@@ -508,7 +509,7 @@ class Client:
         except UrlElicitationRequired as error:
             self._connection.inbound.features.url_elicitations.add_required(error)
             raise
-        except (TransportError, RPCError) as error:
+        except (AuthError, TransportError, RPCError) as error:
             may_repeat = self._may_repeat(name, idempotent)
             options = Options(deadline, meta, on_progress, headers, None, may_repeat)
             raw = await requests.perform_again(error, "tools/call", params, options)

@@ -15,6 +15,7 @@ import attrs
 
 from mcpwire.client.connection import has_served
 from mcpwire.errors import (
+    AuthError,
     CallCancelled,
     ConnectError,
     ConnectionClosed,
@@ -379,12 +380,12 @@ class Requests:
         """Perform one request; repeat it after a transport failure if that is safe."""
         try:
             return await self._start(method, params, options)
-        except (TransportError, RPCError) as error:
+        except (AuthError, TransportError, RPCError) as error:
             return await self.perform_again(error, method, params, options)
 
     async def perform_again(
         self,
-        error: TransportError | RPCError,
+        error: AuthError | TransportError | RPCError,
         method: str,
         params: dict[str, Any] | None,
         options: Options,
@@ -394,7 +395,7 @@ class Requests:
         2026-07-28 basic/transports/streamable-http, "Client Behavior": if the server
         rejects a call's mirrored headers, the tools are listed again, once.
         """
-        failure = _as_transport_error(error)
+        failure = _as_failure(error)
         try:
             if failure is None:
                 raise error
@@ -422,7 +423,7 @@ class Requests:
 
     async def _repeat(
         self,
-        error: TransportError,
+        error: AuthError | TransportError,
         method: str,
         params: dict[str, Any] | None,
         options: Options,
@@ -430,7 +431,7 @@ class Requests:
         """Repeat a request after a transport failure, as often as allowed."""
         attempt, is_renewed = 1, False
         channel: Any = None  # of the last attempt
-        next_error: TransportError | None = None
+        next_error: AuthError | TransportError | None = None
         try:
             while self._can_repeat(error):
                 if isinstance(error, SessionExpired):
@@ -455,8 +456,8 @@ class Requests:
                     self._check_cursor(options.serial)
                     channel = self._connection.channel
                     return await self._start(method, _without_meta(params), options)
-                except (TransportError, RPCError) as raised:
-                    next_error = _as_transport_error(raised)
+                except (AuthError, TransportError, RPCError) as raised:
+                    next_error = _as_failure(raised)
                     if next_error is None:
                         raise
                     # An error that says the request may have run must not be replaced.
@@ -475,7 +476,7 @@ class Requests:
         attempts = self._connection.settings.recovery.attempts
         return channel is not None and attempt <= attempts and has_served(channel)
 
-    def _final_error(self, error: TransportError) -> MCPError:
+    def _final_error(self, error: AuthError | TransportError) -> MCPError:
         """Return the server's own error, if the failure wraps one."""
         server_error = getattr(error, "rpc_error", None)
         if isinstance(server_error, RPCError):
@@ -496,7 +497,7 @@ class Requests:
 
             raise CursorGoneError("the session of the cursor has ended: list again")
 
-    def _can_repeat(self, error: TransportError) -> bool:
+    def _can_repeat(self, error: AuthError | TransportError) -> bool:
         connection = self._connection
         if not connection.is_entered:
             return False
@@ -508,7 +509,7 @@ class Requests:
         return connection.is_open or is_reopening
 
     def _retry_delay(
-        self, error: TransportError, method: str, attempt: int, options: Options
+        self, error: MCPError, method: str, attempt: int, options: Options
     ) -> float | None:
         """Return the seconds to wait before the next attempt; ``None``: give up."""
         recovery = self._connection.settings.recovery
@@ -548,9 +549,11 @@ def _without_meta(params: dict[str, Any] | None) -> dict[str, Any] | None:
     return {key: value for key, value in params.items() if key != "_meta"}
 
 
-def _as_transport_error(error: TransportError | RPCError) -> TransportError | None:
-    """Return the transport error; ``None``: the server has replied."""
-    if isinstance(error, TransportError):
+def _as_failure(
+    error: AuthError | TransportError | RPCError,
+) -> AuthError | TransportError | None:
+    """Return the failure of an attempt; ``None``: the server has replied."""
+    if not isinstance(error, RPCError):
         return error
     if error.status is None:  # a JSON-RPC error reply
         return None
@@ -559,7 +562,7 @@ def _as_transport_error(error: TransportError | RPCError) -> TransportError | No
     return declined_error(error)
 
 
-def _may_have_run(error: TransportError) -> bool:
+def _may_have_run(error: MCPError) -> bool:
     return isinstance(error, ConnectionClosed) and error.sent
 
 

@@ -20,6 +20,7 @@ import attrs
 
 from mcpwire.client.requests import Options
 from mcpwire.errors import (
+    AuthError,
     CallCancelled,
     InternalError,
     InvalidRequest,
@@ -271,7 +272,7 @@ class RelayedRequest:
                     None,
                     call,
                 )
-            except (TransportError, RPCError) as error:
+            except (AuthError, TransportError, RPCError) as error:
                 options = Options(
                     self.deadline,
                     self.meta,

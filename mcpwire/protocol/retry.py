@@ -17,7 +17,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.errors import ConnectError, ConnectionClosed, HTTPError
+from mcpwire.errors import AuthError, ConnectError, ConnectionClosed, HTTPError
 from mcpwire.protocol.methods import METHODS
 
 if TYPE_CHECKING:
@@ -152,6 +152,8 @@ def retry_delay(
                 idempotent=idempotent,
             )
         )
+    elif isinstance(error, AuthError) and error.retry_after is not None:
+        delay, may_retry = error.retry_after, True
     else:
         may_retry = False
     return delay + full_jitter(recovery, attempt, chance) if may_retry else None

@@ -50,8 +50,8 @@ def never(request):
 
 OUTAGES = {
     "500": lambda _: (500, {}, SENTINEL.encode()),
-    "503 and when to come back": lambda _: (503, {"retry-after": "7"}, b""),
-    "429": lambda _: (429, {"retry-after": "7"}, b"{}"),
+    "503 and when to come back": lambda _: (503, {"retry-after": "700"}, b""),
+    "429": lambda _: (429, {"retry-after": "700"}, b"{}"),
     "the connection ends": hang_up,
     "no answer": never,
 }
@@ -68,12 +68,25 @@ async def test_a_temporary_fault_keeps_the_refresh_token(auth, session, fault):
             await echo(client)
         assert SENTINEL not in whole(caught.value)
         if "come back" in fault or fault == "429":
-            assert caught.value.retry_after == 7
+            assert caught.value.retry_after == 700
         assert mcpwire.login_status(target).can_refresh
         del auth.on["token"]
         await echo(client)
     assert len(auth.authorizations) == 1
     assert len({request.form["refresh_token"] for request in refreshes(auth)}) == 1
+
+
+async def test_a_call_waits_for_the_retry_after_of_the_token_endpoint(auth, session):
+    async with connected(session) as client:
+
+        def decline_once(request):
+            del auth.on["token"]
+            return 429, {"retry-after": "0"}, b"{}"
+
+        auth.expire_all()
+        auth.on["token"] = decline_once
+        await echo(client)
+    assert (len(refreshes(auth)), len(auth.authorizations)) == (2, 1)
 
 
 @pytest.mark.parametrize("fault", OUTAGES)

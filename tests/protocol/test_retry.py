@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcpwire import types
+from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.errors import (
     ConnectError,
     ConnectionClosed,
@@ -69,6 +70,7 @@ ANY = [
     http(429, "0"),
     http(503, "0"),
     http(503, "soon"),
+    AuthTemporarilyUnavailable("busy", retry_after=0.0),
 ]
 REPEATABLE = [
     ConnectionClosed("cut off", sent=True),
@@ -86,6 +88,7 @@ NONE = [
     http(307),
     SessionExpired("gone"),
     TransportError("odd"),
+    AuthTemporarilyUnavailable("down"),
     InternalError("failed"),
     LocalProtocolError("illegal"),
     RemoteProtocolError("odd answer"),
