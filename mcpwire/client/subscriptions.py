@@ -22,7 +22,7 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpwire.protocol.subscriptions import Filter, SubscriptionCounts
-from mcpwire.transports.base import BackgroundHandle, CallHandle
+from mcpwire.transports.base import BackgroundHandle, CallHandle, UnattendedHandle
 from mcpwire.types import UNSET
 from mcpwire.versions import Era
 
@@ -204,7 +204,7 @@ class Subscriptions:
         async with self._lock_changes(options.deadline):
             if not self.needs_renewal:
                 return False
-            await self._listen(options.deadline)
+            await self._listen(options.deadline, UnattendedHandle())
             return True
 
     # Changes
@@ -313,7 +313,9 @@ class Subscriptions:
             self._subscribed.discard(uri)
             await self._requests.perform("resources/unsubscribe", {"uri": uri}, options)
 
-    async def _listen(self, deadline: Deadline | None) -> Filter:
+    async def _listen(
+        self, deadline: Deadline | None, handle: CallHandle | None = None
+    ) -> Filter:
         connection = self._connection
         profile, channel = connection.profile, connection.channel
         requested = self._requested_filter(profile)
@@ -327,6 +329,7 @@ class Subscriptions:
         accepted = Filter()
         if requested and channel is not None:
             new = ListenRequest(connection, channel, requested)
+            new.handle = handle or new.handle
             try:
                 new.open(profile.meta)
                 accepted = await new.wait_acknowledged(deadline)

@@ -83,7 +83,10 @@ class Request:
     """``None``: no body and no Content-Length."""
 
     is_background: bool = False
-    """Whether no caller waits for it, so that it must not start a login of the user."""
+    """Whether no caller waits for it, so that it waits for a login and starts none."""
+
+    is_unattended: bool = False
+    """Whether it must not start a login of the user."""
 
     def __repr__(self) -> str:
         # Without headers, body and query, which may contain tokens.

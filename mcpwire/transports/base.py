@@ -62,14 +62,21 @@ class CallHandle:
     """
 
     __slots__ = ("request_id",)
-    is_background = False
+    is_background = is_unattended = False
 
     def __init__(self) -> None:
         self.request_id: RequestId | None = None
 
 
-class BackgroundHandle(CallHandle):
-    """For a call without a waiting caller: HTTP repeats it, and starts no login."""
+class UnattendedHandle(CallHandle):
+    """For a call that no user waits for: it starts no login."""
+
+    __slots__ = ()
+    is_unattended = True
+
+
+class BackgroundHandle(UnattendedHandle):
+    """For a call without a waiting caller: HTTP repeats it, also after a login."""
 
     __slots__ = ()
     is_background = True

@@ -21,6 +21,7 @@ from http_bytes import reply
 from loop_polling import until
 
 import mcpwire
+from mcpwire.gateway import Gateway
 
 
 def tokens_of(messages):
@@ -146,6 +147,26 @@ async def test_a_stream_waits_for_the_login_of_a_call(auth, era, engine, caplog)
         del auth.on["token"]
         await echo(client)
         assert len(auth.authorizations) == 2
+
+
+async def test_a_gateway_that_renews_a_subscription_starts_no_login(auth, stateless):
+    gateway = Gateway({"up": mcpwire.Http(stateless.url, auth=oauth())})
+    async with gateway, mcpwire.Client(gateway) as client:
+        await client.list_tools()
+        await asyncio.to_thread(stateless.wait_until, lambda: stateless.streams)
+        auth.on["token"] = _refuse_grant
+        auth.expire_all()
+        before = stateless.challenges
+        [listen] = [r for r in stateless.messages if r.method == "subscriptions/listen"]
+        stateless.push({"id": listen.json["id"], "result": {}})
+        await until(
+            lambda: stateless.challenges > before + 1 or len(auth.authorizations) > 1
+        )
+        assert len(auth.authorizations) == 1
+        del auth.on["token"]
+        await client.call_tool("up_echo", {"text": "x"})
+        assert len(auth.authorizations) == 2
+        await asyncio.to_thread(stateless.wait_until, lambda: stateless.streams, 10.0)
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,7 @@ class HttpChannel(Sender, BaseChannel):
         exchange: Callable[..., Any] = self._exchange
         if handle is not None:
             handle.request_id = id
+            request.is_unattended = handle.is_unattended
             if handle.is_background:
                 request.is_background, exchange = True, self._exchange_again
                 reply.backoff = StreamBackoff(self.recovery)

@@ -234,6 +234,7 @@ def _is_unattended(request: Request) -> bool:
     body = request.body
     return (
         request.is_background
+        or request.is_unattended
         or request.start.startswith(b"DELETE ")
         or (body is not None and body.startswith(_CANCELLED))
     )
