@@ -606,6 +606,8 @@ def _make_transport(target: Http, proxy: str | None, library: ModuleType) -> Any
     if target.parsed.scheme == "https" or is_secure_proxy:
         context = ssl_context(target)
     try:
+        if (library.URL(proxy or "").port or 0) > 65_535:
+            raise ValueError("its port is too large")  # noqa: TRY301 - as of httpx
         return library.AsyncHTTPTransport(
             verify=context,
             http2=target.http2,
@@ -627,7 +629,7 @@ def _make_transport(target: Http, proxy: str | None, library: ModuleType) -> Any
     except (ValueError, library.InvalidURL):  # their texts may contain a password
         raise ConnectError(
             f"cannot use the proxy '{mask_url(proxy or '')}': it is not an http, "
-            "https, socks5 or socks5h URL",
+            "https, socks5 or socks5h URL with a valid port",
             target=str(target),
         ) from None
 
