@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 
 import pytest
@@ -87,6 +89,13 @@ def test_a_repr_shows_no_stored_key_or_value(storage):
     storage.save("some-SENTINEL-key", b"some-SENTINEL-value", 0)
     assert "SENTINEL" not in repr(storage)
     assert "\n" not in repr(storage)
+
+
+def test_a_pickled_store_in_memory_is_empty():
+    storage = MemoryStorage()
+    storage.save("k", b"secret", 0)
+    made = [copy.deepcopy(storage), pickle.loads(pickle.dumps(storage))]
+    assert [each.keys() for each in (storage, *made)] == [["k"], [], []]
 
 
 @pytest.mark.pain("P33")

@@ -34,6 +34,7 @@ from mcpwire.transports.base import register_after_fork
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Self
 
     from mcpwire.auth.config import Grant
     from mcpwire.limits import Limits
@@ -131,6 +132,10 @@ class MemoryStorage:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {len(self.keys())} credentials>"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        """Pickle and copy it as an empty store: the credentials stay in this object."""
+        return type(self), ()
 
     def after_fork(self) -> None:
         """Replace the mutex in a forked process: a parent's thread may hold it."""
