@@ -343,7 +343,9 @@ class Connection:
         """Connect without resetting the reconnect attempts counted since a loss."""
         loop = self._check_loop()
         # `wait` yields to the loop even if the task is done and its callback pending.
-        while (ending := self._ending_task()) is not None:
+        while (ending := self._closing or self._opening) is not None and (
+            self._closing or ending.cancelling()
+        ):
             await asyncio.wait([ending])
         if not self.is_open:
             if self._opening is None:
@@ -355,13 +357,6 @@ class Connection:
                 self._opening.add_done_callback(self._on_task_done)
             await self._shared.wait(self._opening, self._cancel_opening)
         self._is_in_use = True
-
-    def _ending_task(self) -> asyncio.Task[None] | None:
-        """Return the task that must end before a connection can be opened."""
-        if self._closing is not None:
-            return self._closing
-        opening = self._opening
-        return opening if opening is not None and opening.cancelling() else None
 
     async def _cancel_opening(self, opening: asyncio.Task[None]) -> None:
         """Cancel an opening without waiters; close the connection if already open."""

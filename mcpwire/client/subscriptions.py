@@ -320,11 +320,14 @@ class Subscriptions:
         profile, channel = connection.profile, connection.channel
         requested = self._requested_filter(profile)
         old = self._listen_request
-        if old is not None and old.is_open and old.requested == requested:
+        if (
+            old is not None
+            and old.is_open
+            and old.requested == requested
             # One in the background may wait for a login that it must not start.
-            is_background = isinstance(old.handle, BackgroundHandle)
-            if old.acknowledged is not None or not is_background:
-                return await old.wait_acknowledged(deadline)
+            and (old.acknowledged is not None or not old.handle.is_background)
+        ):
+            return await old.wait_acknowledged(deadline)
         new = None
         accepted = Filter()
         if requested and channel is not None:

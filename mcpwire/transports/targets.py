@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.streamable import HttpChannel
     from mcpwire.transports.http.target import Http, Memory
     from mcpwire.transports.memory import MemoryChannel
-    from mcpwire.transports.oauth.authorizer import Authorizer, DeadlinePauser
+    from mcpwire.transports.oauth.authorizer import DeadlinePauser
 
     OpenChannel = Duplex | HttpChannel | ChannelAdapter
 
@@ -331,7 +331,11 @@ def _custom_opener(target: Any, limits: Limits) -> ChannelOpener:
 
 
 def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> ChannelOpener:
-    authorizer = _make_authorizer(target, limits)
+    authorizer = None  # shared by all connections to the target
+    if target.grant is not None:
+        from mcpwire.transports.oauth.authorizer import Authorizer
+
+        authorizer = Authorizer(target.grant, target, limits)
 
     def open_http(inbound: Inbound) -> OpenChannel:
         from mcpwire.transports.http.engine import open_engine
@@ -349,12 +353,3 @@ def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> ChannelOpe
 
     pauser = authorizer.pauser if authorizer is not None else None
     return ChannelOpener(str(target), open_http, target.memory, open_legacy, pauser)
-
-
-def _make_authorizer(target: Http, limits: Limits) -> Authorizer | None:
-    """Return the authorizer that all connections to a target share, if it has one."""
-    if target.grant is None:
-        return None
-    from mcpwire.transports.oauth.authorizer import Authorizer
-
-    return Authorizer(target.grant, target, limits)

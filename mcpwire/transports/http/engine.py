@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -153,16 +154,10 @@ def _in_networks(host: str, no_proxy: str) -> bool:
     """Return whether a host is an address in a network such as ``10.0.0.0/8``."""
     from ipaddress import ip_address, ip_network
 
-    try:
+    with suppress(ValueError):  # a name
         address = ip_address(host)
-    except ValueError:
-        return False
-    for entry in no_proxy.split(","):
-        if "/" in entry:
-            try:
-                network = ip_network(entry.strip(), strict=False)
-            except ValueError:  # not a network
-                continue
-            if address in network:
-                return True
+        for entry in no_proxy.split(","):
+            with suppress(ValueError):  # not a network
+                if "/" in entry and address in ip_network(entry.strip(), strict=False):
+                    return True
     return False

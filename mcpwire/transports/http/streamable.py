@@ -837,7 +837,10 @@ class HttpChannel(Sender, BaseChannel):
     ) -> None:
         """Pass a notification to its call, otherwise to the `Inbound`."""
         if method == "notifications/cancelled":
-            self._cancel_server_request((params or {}).get("requestId"))
+            id = (params or {}).get("requestId")
+            if jsonrpc.is_request_id(id) and id in self._server_requests:
+                self._remove_server_request(id)
+                self._inbound.cancelled(id)
             return
         call = self._find_call(reply, method, params)
         if call is not None:
@@ -909,12 +912,6 @@ class HttpChannel(Sender, BaseChannel):
             return
         self._remove_server_request(id)
         self._queue_answer(id, reply, answer)
-
-    def _cancel_server_request(self, id: Any) -> None:
-        """Cancel a server request on its notification; ignore an unknown id."""
-        if jsonrpc.is_request_id(id) and id in self._server_requests:
-            self._remove_server_request(id)
-            self._inbound.cancelled(id)
 
     def _remove_server_request(self, id: RequestId) -> None:
         """Remove a server request, and resume the deadlines that it paused."""
