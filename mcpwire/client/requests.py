@@ -549,11 +549,9 @@ def _without_meta(params: dict[str, Any] | None) -> dict[str, Any] | None:
     return {key: value for key, value in params.items() if key != "_meta"}
 
 
-def _as_failure(
-    error: AuthError | TransportError | RPCError,
-) -> AuthError | TransportError | None:
+def _as_failure(error: Any) -> AuthError | TransportError | None:
     """Return the failure of an attempt; ``None``: the server has replied."""
-    if not isinstance(error, RPCError):
+    if isinstance(error, AuthError | TransportError):
         return error
     if error.status is None:  # a JSON-RPC error reply
         return None

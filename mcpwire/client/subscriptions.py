@@ -313,9 +313,7 @@ class Subscriptions:
             self._subscribed.discard(uri)
             await self._requests.perform("resources/unsubscribe", {"uri": uri}, options)
 
-    async def _listen(
-        self, deadline: Deadline | None, handle: CallHandle | None = None
-    ) -> Filter:
+    async def _listen(self, deadline: Deadline | None, handle: Any = None) -> Filter:
         connection = self._connection
         profile, channel = connection.profile, connection.channel
         requested = self._requested_filter(profile)
