@@ -117,26 +117,6 @@ async def test_lifespan_serves_handlers_until_the_last_client(era):
     assert events == [("begin", "life"), ("end", "life")]
 
 
-async def test_failed_lifespan_fails_calls_and_is_retried_later(caplog):
-    tries = []
-
-    @asynccontextmanager
-    async def lifespan(server):
-        tries.append(1)
-        if len(tries) == 1:
-            raise LookupError("the password is hunter2")
-        yield
-
-    server = Server("life", "1", lifespan=lifespan)
-    server.add_tool(lambda: "fine", name="x")
-    async with Client(server, mode="2025-11-25") as client:
-        with pytest.raises(Exception, match="failed") as caught:
-            await client.call_tool("x")
-        assert "hunter2" not in str(caught.value)
-    async with Client(server, mode="2025-11-25") as client:
-        assert (await client.call_tool("x")).text == "fine"
-
-
 @pytest.mark.rule("META-18")
 @pytest.mark.parametrize("era", ERAS)
 async def test_session_state_persists_only_in_session_mode(server, era):

@@ -186,7 +186,7 @@ async def test_timeout_error_given_as_the_response_is_raised_unchanged():
     requests = ServerRequests()
     asking = asyncio.ensure_future(requests.ask(sent.append, "roots/list", {}, 60.0))
     await turns()
-    assert len(requests) == len(sent) == 1
+    assert len(sent) == 1
     own = RequestTimeout(method="x", timeout=1, elapsed=1)
     requests.resolve(1, own)
     requests.resolve(1, own)
@@ -194,7 +194,6 @@ async def test_timeout_error_given_as_the_response_is_raised_unchanged():
     with pytest.raises(RequestTimeout) as caught:
         await asking
     assert caught.value is own
-    assert len(requests) == 0
     assert len(sent) == 1
 
 
