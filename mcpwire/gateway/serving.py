@@ -106,7 +106,7 @@ class Mounts:
                 path=path,
                 **{**self._options, "health": None, "ready": None},
             )
-            app.is_draining = self._main_app.is_draining
+        app.is_draining = self._main_app.is_draining
         return app
 
     async def _send_status(self, scope: Scope, receive: Receive, send: Send) -> None:

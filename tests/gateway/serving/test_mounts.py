@@ -28,6 +28,7 @@ from mcpwire import Client, Context, Http
 from mcpwire.gateway import Gateway, Plan, SealedIds, Static
 from mcpwire.gateway.serving import Mounts
 from mcpwire.testing import AsgiTransport
+from mcpwire.testing.asgi import Lifespan
 
 # Paths...
 
@@ -441,3 +442,7 @@ async def test_app_can_be_started_drained_and_closed_without_lifespan():
                 assert response.status_code == 503
             await app.aclose()
             assert gateway.session_sets == set()
+            lifespan = Lifespan(app)
+            await lifespan.start()
+            assert (await http.get("/mcp/a")).status_code != 503
+            await lifespan.stop()
