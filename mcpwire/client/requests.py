@@ -460,8 +460,13 @@ class Requests:
                     next_error = _as_failure(raised)
                     if next_error is None:
                         raise
-                    # An error that says the request may have run must not be replaced.
-                    if _may_have_run(next_error) or not _may_have_run(error):
+                    # An error that says the request may have run is replaced only by
+                    # one of the login.
+                    if (
+                        isinstance(next_error, AuthError)
+                        or _may_have_run(next_error)
+                        or not _may_have_run(error)
+                    ):
                         error = next_error
             raise self._final_error(error)
         finally:

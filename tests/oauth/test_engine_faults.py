@@ -89,6 +89,20 @@ async def test_a_call_waits_for_the_retry_after_of_the_token_endpoint(auth, sess
     assert (len(refreshes(auth)), len(auth.authorizations)) == (2, 1)
 
 
+async def test_a_repeated_call_raises_the_error_of_its_login(auth, session):
+    async with connected(session) as client:
+
+        def cut_off(request, conn):
+            auth.expire_all()
+            auth.on["token"] = OUTAGES["429"]
+            raise ConnectionAbortedError
+
+        session.on["tools/list"] = cut_off
+        with pytest.raises(mcpwire.AuthTemporarilyUnavailable):
+            await client.list_tools()
+    assert len(refreshes(auth)) == 1
+
+
 @pytest.mark.parametrize("fault", OUTAGES)
 async def test_a_valid_token_is_used_while_its_refresh_fails(
     auth, session, clock, fault
