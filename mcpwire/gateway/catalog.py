@@ -408,8 +408,7 @@ async def call_extra(
     upstreams: Upstreams,
 ) -> Json:
     """Handle a call of a tool in `EXTRAS`."""
-    if arguments is None:
-        arguments = {}
+    arguments = {} if arguments is None else arguments
     if type(arguments) is not dict:
         raise InvalidParams("params.arguments must be an object")
     if name.startswith("mcp_list_"):  # answered from the catalog

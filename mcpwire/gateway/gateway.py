@@ -597,21 +597,9 @@ class Gateway:
         if watch and self.watched is None:
             raise ValueError("watch needs a gateway that is made of files")
         lifespan = partial(_running_gateway, self, self.watched if watch else None)
-        if http is not None:
-            from mcpwire.server.http.uvicorn import run_http
+        from mcpwire.server.stdio import run_server
 
-            run_http(self, http, around=lifespan, **options)
-            return
-        if options:
-            raise TypeError(
-                f"stdio has no option {next(iter(options))!r}: "
-                "run() serves on stdio, run(http='HOST:PORT') over HTTP"
-            )
-        from mcpwire.server.stdio import run_stdio
-
-        code = run_stdio(self.dispatcher, around=lifespan)
-        if code:
-            raise SystemExit(code)
+        run_server(self, http, options, lifespan)
 
 
 @attrs.frozen

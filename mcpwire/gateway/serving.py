@@ -152,8 +152,7 @@ class Mounts:
 
     async def start(self) -> None:
         """Start before the first request, or again after `aclose`."""
-        for app in self._apps:
-            await app.start()
+        await self._main_app.start()
 
     async def drain(self, timeout: float = 10.0) -> None:
         """Stop accepting requests, wait for running calls, then close open streams."""

@@ -18,14 +18,12 @@ from mcpwire.errors import InternalError, MCPError, RPCError, TransportError
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.server.dispatcher import INITIALIZE, Dispatcher
 from mcpwire.server.log_limit import LimitedLogger, error_kind
-from mcpwire.server.request import IN_MEMORY, RequestContext, RequestInfo, Session
+from mcpwire.server.request import RequestContext, RequestInfo, Session
 from mcpwire.transports.base import wait_shared
 from mcpwire.transports.custom import LinkChannel, LinkTarget
 from mcpwire.transports.handlers import InboundTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcpwire.transports.base import CallHandle, ReplyFn
     from mcpwire.transports.duplex import Duplex
     from mcpwire.wire.jsonrpc import RequestId
@@ -44,13 +42,7 @@ logger = LimitedLogger("mcpwire")
 class ServerConnection:
     """Serves one client until the stream ends; see the module docstring."""
 
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        *,
-        transport: str = IN_MEMORY.transport,
-        on_error: Callable[[RequestId, BaseException], bool] | None = None,
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, *, transport: str = "memory") -> None:
         self._dispatcher = dispatcher
         limits = dispatcher.limits
         self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
@@ -59,7 +51,7 @@ class ServerConnection:
         self._channel: Duplex | None = None
         self._is_stopped = False
 
-        self.request_info = RequestInfo(transport=transport, on_error=on_error)
+        self.request_info = RequestInfo(transport=transport)
         self._started: asyncio.Task[None] | None = None
         self._queued: list[_Request] | None = None
         self._opening_id: RequestId | None = None

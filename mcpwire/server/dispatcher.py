@@ -707,12 +707,10 @@ class Dispatcher:
         from mcpwire.server.connection import ServerConnection
         from mcpwire.transports.memory import memory_pair
 
-        def on_error(id: RequestId, error: BaseException) -> bool:
-            return client_end.raise_in_call(id, error)
-
-        connection = ServerConnection(self, on_error=on_error)
+        connection = ServerConnection(self)
         client_end, server_end = memory_pair(client, connection, limits=limits)
         connection.attach(server_end)
+        connection.request_info = RequestInfo(on_error=client_end.raise_in_call)
         client_end.after_close = connection.finished
         return client_end
 

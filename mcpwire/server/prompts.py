@@ -49,8 +49,7 @@ class Prompt(Component):
 
     def convert(self, arguments: object) -> dict[str, Any]:
         """Return the keyword arguments of its function. Raises `InvalidParams`."""
-        if arguments is None:
-            arguments = {}
+        arguments = {} if arguments is None else arguments
         if type(arguments) is not dict:
             raise InvalidParams("params.arguments must be an object")
         parameters: Parameters = self.signature.parameters

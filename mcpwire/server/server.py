@@ -731,21 +731,9 @@ class Server:
                 or serve `asgi` there.
             SystemExit: A signal ended the server; the exit code names the signal.
         """
-        if http is not None:
-            from mcpwire.server.http.uvicorn import run_http
+        from mcpwire.server.stdio import run_server
 
-            run_http(self, http, **options)
-            return
-        if options:
-            raise TypeError(
-                f"stdio has no option {next(iter(options))!r}: "
-                "run() serves on stdio, run(http='HOST:PORT') over HTTP"
-            )
-        from mcpwire.server.stdio import run_stdio
-
-        code = run_stdio(self.dispatcher)
-        if code:
-            raise SystemExit(code)
+        run_server(self, http, options)
 
     @staticmethod
     def _register(

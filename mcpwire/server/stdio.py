@@ -166,6 +166,25 @@ def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
     return code
 
 
+def run_server(
+    server: Any, http: str | None, options: dict[str, Any], around: Around = nullcontext
+) -> None:
+    """Serve as the main work of the process; see `Server.run`."""
+    if http is not None:
+        from mcpwire.server.http.uvicorn import run_http
+
+        run_http(server, http, around=around, **options)
+        return
+    if options:
+        raise TypeError(
+            f"stdio has no option {next(iter(options))!r}: "
+            "run() serves on stdio, run(http='HOST:PORT') over HTTP"
+        )
+    code = run_stdio(server.dispatcher, around=around)
+    if code:
+        raise SystemExit(code)
+
+
 async def _run(
     dispatcher: Dispatcher, exit_timers: list[threading.Timer], around: Around
 ) -> int:

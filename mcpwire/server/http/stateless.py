@@ -176,9 +176,8 @@ class _Call:
         """Cancel the handler, if it runs."""
         if self._request is not None:
             self._request.is_cancelled = True
-        running, self.running = self.running, None
-        if running is not None:
-            running.stop()
+        if self.running is not None:
+            self.running.stop()
 
     async def perform(
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
