@@ -82,7 +82,7 @@ class Hub:
         with self._lock:
             for loop in self._listeners:
                 if loop not in self._pending:
-                    _schedule(loop, self._flush, loop)
+                    schedule(loop, self._flush, loop)
                 self._pending.setdefault(loop, {})[method, uri] = None
 
     def _flush(self, loop: AbstractEventLoop) -> None:
@@ -93,7 +93,7 @@ class Hub:
                 listener.on_change(method, uri)
 
 
-def _schedule(
+def schedule(
     loop: AbstractEventLoop, function: Callable[..., object], *arguments: Any
 ) -> None:
     """Call a function in the next iteration of a loop; a closed loop ignores it."""
@@ -111,7 +111,7 @@ def call_soon(
     if is_on_loop(loop):
         function(*arguments)
     else:
-        _schedule(loop, function, *arguments)
+        schedule(loop, function, *arguments)
 
 
 class OpenSubscriptions:

@@ -19,6 +19,7 @@ from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.server.auth.resource_server import CREDENTIALS, Principal
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
+from mcpwire.server.notifications import schedule
 from mcpwire.server.request import RequestInfo
 from mcpwire.wire.json import encode
 from mcpwire.wire.jsonrpc import RequestId, failure, success
@@ -190,8 +191,9 @@ class Stoppable:
                 raise TimeoutError from error
 
     def stop(self) -> None:
-        """Cancel what the block waits for, in the next iteration of the loop."""
-        asyncio.get_running_loop().call_soon(self._cancel)
+        """Cancel what the block waits for, in the next iteration of its loop."""
+        if self._task is not None:
+            schedule(self._task.get_loop(), self._cancel)
 
     def _cancel(self) -> None:
         if self._task is not None and not self.is_stopped:

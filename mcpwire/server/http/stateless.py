@@ -88,13 +88,13 @@ class Stateless:
 
     def end_subscriptions(self) -> None:
         """Answer all open subscriptions with their result."""
-        for call in self._calls:
+        for call in tuple(self._calls):
             if call.is_subscription and call.running is not None:
                 call.running.stop()  # after the pending changes
 
     def stop_all(self) -> None:
         """Answer all running calls with the error that the server shuts down."""
-        for call in self._calls:
+        for call in tuple(self._calls):
             call.stop()
 
     def _admit(

@@ -259,6 +259,24 @@ async def test_draining_ends_subscriptions_with_their_result():
         assert answer["result"]["resultType"] == "complete"
 
 
+async def test_draining_ends_a_subscription_on_a_loop_of_another_thread():
+    made, acknowledged = app(dispatcher=subscribed(echo)), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def listen():
+        params = {"notifications": {"toolsListChanged": True}}
+        visit = posted(raw_client.modern(5, "subscriptions/listen", params)).begin(made)
+        await visit.until(lambda v: v.sent[1:])
+        loop.call_soon_threadsafe(acknowledged.set)
+        await asyncio.wait_for(visit.task, 10)  # nothing else wakes its loop
+        return visit.sse()[-1]["id"]
+
+    listening = asyncio.create_task(asyncio.to_thread(asyncio.run, listen()))
+    await acknowledged.wait()
+    await made.drain(0)
+    assert await listening == 5
+
+
 async def test_application_can_be_started_before_the_first_request():
     counting = Counting()
     await counting.app.start()
