@@ -220,23 +220,19 @@ def test_without_a_running_loop_the_error_names_the_blocking_client():
 @pytest.mark.system("L-R8")
 @pytest.mark.fault("F41")
 async def test_a_garbage_collected_client_kills_its_child():
-    client = mcpwire.Client(echo())
-    await client.connect()
-    pid = pid_of(client)
-    holder = [client]
-    del client
-    with pytest.warns(ResourceWarning, match="unclosed"):
-        collect(holder)
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    holder = [mcpwire.Client(echo())]
+    await holder[0].connect()
+    collect_with_its_child(holder)
 
 
 def test_a_client_collected_after_its_loop_kills_its_child():
-    client = mcpwire.Client(echo())
-    asyncio.run(client.connect())
-    pid = pid_of(client)
-    holder = [client]
-    del client
+    holder = [mcpwire.Client(echo())]
+    asyncio.run(holder[0].connect())
+    collect_with_its_child(holder)
+
+
+def collect_with_its_child(holder):
+    pid = pid_of(holder[0])
     with pytest.warns(ResourceWarning, match="unclosed"):
         collect(holder)
     with pytest.raises(ProcessLookupError):

@@ -134,8 +134,7 @@ async def test_a_valid_token_does_not_wait_for_a_slow_refresh(
         auth.on["token"] = unanswered
         clock.pass_by(HOUR_S - 50)
         for _ in range(3):
-            call = client.call_tool("echo", {"text": "x"}, timeout=20.0)
-            result = await call
+            result = await client.call_tool("echo", {"text": "x"}, timeout=20.0)
             assert result.text == "x"
     assert len(refreshes(auth)) <= 1  # none on a slow machine
 

@@ -192,11 +192,8 @@ def test_stdin_and_stdout_may_be_files(files):
     assert answers[1:] == [success(1, {})]
 
 
-def test_stdin_may_be_devnull():
+def test_stdin_and_stdout_may_be_devnull():
     assert run(None, stdin=subprocess.DEVNULL) == ([], "", 0)
-
-
-def test_stdout_may_be_devnull():
     assert run(opened(), stdout=subprocess.DEVNULL) == ([], "", 0)
 
 

@@ -232,21 +232,22 @@ async def test_a_call_that_is_stopped_twice_stays_cancelled():
         await running.done()
 
 
+def listen(made, id):
+    params = {"notifications": {"toolsListChanged": True}}
+    return posted(raw_client.modern(id, "subscriptions/listen", params)).begin(made)
+
+
 @pytest.mark.case("D17", "D18")
 @pytest.mark.rule("SUB-11")
 async def test_draining_ends_subscriptions_with_their_result():
     dispatcher, delayed = subscribed(echo), Work()
     made = app(dispatcher=dispatcher)
-    listen, filter = "subscriptions/listen", {"toolsListChanged": True}
-    listening = posted(raw_client.modern(5, listen, {"notifications": filter})).begin(
-        made
-    )
+    listening = listen(made, 5)
     await listening.until(lambda v: v.sent[1:])
     # As if middleware waited before the subscription.
-    dispatcher.declare({"tools": {"listChanged": True}}, {listen: delayed})
-    waiting = posted(raw_client.modern(6, listen, {"notifications": filter})).begin(
-        made
-    )
+    delays = {"subscriptions/listen": delayed}
+    dispatcher.declare({"tools": {"listChanged": True}}, delays)
+    waiting = listen(made, 6)
     await delayed.began.wait()
     dispatcher.hub.notify(TOOLS)
     await made.drain(30)
@@ -263,15 +264,14 @@ async def test_draining_ends_a_subscription_on_a_loop_of_another_thread():
     made, acknowledged = app(dispatcher=subscribed(echo)), asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    async def listen():
-        params = {"notifications": {"toolsListChanged": True}}
-        visit = posted(raw_client.modern(5, "subscriptions/listen", params)).begin(made)
+    async def work():
+        visit = listen(made, 5)
         await visit.until(lambda v: v.sent[1:])
         loop.call_soon_threadsafe(acknowledged.set)
         await asyncio.wait_for(visit.task, 10)  # nothing else wakes its loop
         return visit.sse()[-1]["id"]
 
-    listening = asyncio.create_task(asyncio.to_thread(asyncio.run, listen()))
+    listening = asyncio.create_task(asyncio.to_thread(asyncio.run, work()))
     await acknowledged.wait()
     await made.drain(0)
     assert await listening == 5
