@@ -90,7 +90,7 @@ async def test_a_call_waits_for_the_retry_after_of_the_token_endpoint(auth, sess
 
 
 async def test_a_repeated_call_raises_the_error_of_its_login(auth, session):
-    async with connected(session) as client:
+    async with connected(session, server_stream="never") as client:
 
         def cut_off(request, conn):
             auth.expire_all()
