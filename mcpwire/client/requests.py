@@ -271,9 +271,7 @@ class Requests:
         if method in profile.disabled:
             raise profile.refusal(method)
         steps = fetch_pages(method, {}, limit=self._limits.pages)
-        results: list[dict[str, Any]]
-        results = await self.drive(method, steps, self.options(given))
-        return results
+        return list(await self.drive(method, steps, self.options(given)))
 
     async def walk(
         self, method: str, params: Mapping[str, Any], given: Mapping[str, Any]

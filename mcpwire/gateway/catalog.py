@@ -379,8 +379,7 @@ class ServerList:
                         )
                     step = steps.send(result)
         except StopIteration as done:
-            fetched: list[Json] = done.value
-            return fetched
+            return list(done.value)
 
     def _extras(self) -> list[Json]:
         """Return the tools that the gateway adds to the server's own."""

@@ -187,8 +187,7 @@ class Authorizer:
 
     async def revoke(self) -> bool:
         """Delete and revoke the stored login; see `mcpwire.auth.flow.revoke_login`."""
-        was_stored: bool = await self._drive(revoke_login(self.session.token_request()))
-        return was_stored
+        return bool(await self._drive(revoke_login(self.session.token_request())))
 
     def _active_operation(self) -> _Operation | None:
         """Return the running operation unless it belongs to another event loop."""

@@ -398,8 +398,7 @@ class FileStorage:
 
 
 def _version(database: sqlite3.Connection) -> int:
-    version: int = database.execute("pragma user_version").fetchone()[0]
-    return version
+    return int(database.execute("pragma user_version").fetchone()[0])
 
 
 def _load(database: sqlite3.Connection, key: str) -> tuple[bytes | None, int]:
