@@ -5,7 +5,8 @@ import contextlib
 import json
 
 import pytest
-from raw_client import notice, request, server, session, success
+from hosted import subscribed
+from raw_client import modern, notice, request, server, session, success
 from raw_http_client import Visit, call, content, turns
 
 from mcpwire.errors import ConnectionClosed
@@ -113,6 +114,16 @@ async def test_stream_sends_the_endpoint_and_then_all_messages(path):
         assert answer == success(1, content("hi"))
         assert client.stream.headers["content-type"] == "text/event-stream"
     assert client.stream.is_complete
+
+
+async def test_subscription_gets_its_result_when_the_server_ends():
+    legacy = LegacySse(subscribed(echo), check_message=lambda *_: None)
+    client = await LegacyClient(legacy).connect()
+    await client.post(modern(1, "subscriptions/listen", {"notifications": {}}))
+    await client.next()  # the acknowledgement
+    await legacy.aclose()
+    await client.stream.done()
+    assert (await client.next(2))["result"]["resultType"] == "complete"
 
 
 @pytest.mark.attack("S09", "S10")
