@@ -140,10 +140,8 @@ class LegacySse:
 
     async def settle(self, seconds: float) -> None:
         """Wait until all requests are answered, up to this many seconds."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        for channel in list(self._channels.values()):
-            await channel.connection.settle(max(0.0, deadline - loop.time()))
+        channels = self._channels.values()
+        await asyncio.gather(*(each.connection.settle(seconds) for each in channels))
 
     def reset(self) -> None:
         """Discard the connections of an event loop that has ended."""

@@ -891,10 +891,7 @@ class Sessions:
 
     async def settle(self, seconds: float) -> None:
         """Wait until all requests are answered, up to this many seconds."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        for session in self:
-            await session.settle(deadline - loop.time())
+        await asyncio.gather(*(session.settle(seconds) for session in self))
 
     def reset(self) -> None:
         """Discard all state of an event loop that has ended; called on the next one."""
