@@ -374,7 +374,9 @@ def type_hints(kind: Any) -> dict[str, Any]:
     box: Any = list  # its `__parameters__` are the variables of a hint in it
     for base in reversed(vars(cls).get("__orig_bases__", cls.__bases__)):
         if typing.Generic in getattr(typing.get_origin(base) or base, "__mro__", ()):
-            inherited |= type_hints(base)
+            # As a hint in the module of the class, for names in texts: `Page["Item"]`.
+            space = {"__annotations__": {"base": base}, "__module__": cls.__module__}
+            inherited |= type_hints(type_hints(type(cls.__name__, (), space))["base"])
     for name, hint in hints.items():
         if box[hint].__parameters__:
             hints[name] = replace_variables(inherited.get(name, hint), kind)

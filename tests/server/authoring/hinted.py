@@ -100,7 +100,7 @@ class Pages(Page[Page[T]]):
     last: T | None = None
 
 
-class Numbers(Page[int]):
+class Numbers(Page["int"]):
     items: Annotated[list[int], Arg(max_length=2)]
 
 
