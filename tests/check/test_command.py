@@ -127,6 +127,7 @@ def test_repeat_command_over_http_has_the_headers(cli, monkeypatch, tmp_path, te
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LICENCE_KEY", "a-secret-key")
     monkeypatch.setenv("X_SESSION_ID", "a-secret-session")
+    monkeypatch.setenv("X_TEAM", "a-secret" * 30)
     monkeypatch.setenv("X_UPSTREAM", "Bearer a-secret-token")
     session, upstream = "X-Session-Id: a-secret-session", "X-Upstream: Bearer a-secret"
     assert cli("check", *ONE, "-H", team, team_url)[0] == 4
@@ -148,15 +149,16 @@ def test_repeat_command_over_http_has_the_headers(cli, monkeypatch, tmp_path, te
         assert "a-secret" not in out
         assert fails_again(cli, line)
     headers = dict(line.split(": ") for line in OneTeam.given)
-    url = f"{team_url}/${{LICENCE_KEY}}?key=${{LICENCE_KEY}}"
+    path = f"{team_url}/${{X_TEAM}}/${{X_TEAM}}${{LICENCE_KEY}}"
+    url = f"{path}?key=${{LICENCE_KEY}}"
     entry = {"url": url, "headers": headers}
     (tmp_path / "x.json").write_text(json.dumps({"mcpServers": {"é": entry}}))
     configured = "--config", "x.json", "@é"
     _, out, _ = cli("check", *ONE, "--json", "--html", "h", *configured)
-    assert json.loads(out)["subject"] == f"{team_url}/${{LICENCE_KEY}}?***"
+    assert json.loads(out)["subject"] == f"{path}?***"
     assert out.isascii()
-    (path,) = Path("h", "results").rglob("RPC-31.a.html")
-    for shown in (path.read_text(), cli("ping", "-v", *configured).err):
+    (page,) = Path("h", "results").rglob("RPC-31.a.html")
+    for shown in (page.read_text(), cli("ping", "-v", *configured).err):
         assert "***?*** HTTP/1.1" in shown
         assert "a-secret" not in shown
 

@@ -176,15 +176,16 @@ def secret_segments(http: Http) -> list[str]:
     """Return the segments of the URL's path that variables of a configuration set."""
     written = getattr(http.url, "unexpanded", http.url)
     segments = http.parsed.path.split("/")
-    return [f"/{segment}" for segment in segments if segment not in written]
+    secrets = {f"/{segment}" for segment in segments if segment not in written}
+    return sorted(secrets, key=len, reverse=True)  # one may start as another one
 
 
 def describe_request(request: Request, http: Http) -> str:
     """Return a request's head as text, one field per line."""
-    target = mask_url(request.target)
+    target = request.target
     for secret in secret_segments(http):
         target = target.replace(secret, "/***")
-    line = f"{request.verb} {target} HTTP/1.1"
+    line = f"{request.verb} {mask_url(target)} HTTP/1.1"
     return "\n".join([line, *_visible_fields(request.fields)])
 
 
