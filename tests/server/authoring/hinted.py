@@ -117,7 +117,7 @@ class Couple(NamedTuple, Generic[T]):
 
 
 class Envelope(msgspec.Struct, Generic[T]):
-    content: T
+    item: T
     image: types.ImageContent | None = None
 
 

@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+import attrs
 import jsonschema_rs
 import pydantic
 import pytest
@@ -57,6 +58,7 @@ from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.authoring.signature import BadArguments, choices_of, read_signature
 
 IMAGE = {"type": "image", "data": "eA==", "mimeType": "image/png"}
+PICTURE = types.ImageContent("eA==", "image/png")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ IMAGE = {"type": "image", "data": "eA==", "mimeType": "image/png"}
         (Page[int], {"items": [1], "next": {"items": []}}, Page([1], Page([]))),
         (Pages[int], {"items": [{"items": [1]}]}, Pages([Page([1])])),
         (Numbers, {"items": [1]}, Numbers([1])),
-        (Envelope[int], {"content": 1}, Envelope(1)),
+        (Envelope[int], {"item": 1}, Envelope(1)),
         *((kind, [1], Pair(1)) for kind in (Pair, Parsed)),
         (Struct, {"a": 1}, Struct(1)),
         (Model, {"n": 1, "day": "2026-07-28"}, Model(n=1, day="2026-07-28")),
@@ -114,21 +116,13 @@ IMAGE = {"type": "image", "data": "eA==", "mimeType": "image/png"}
             for value in ("a", 0.3, None)
         ),
         (Annotated[Step, Arg(ge=0)], 0.3, 0.3),
-        (types.ImageContent, IMAGE, types.ImageContent("eA==", "image/png")),
-        (Shown, {"image": IMAGE}, Shown(types.ImageContent("eA==", "image/png"))),
-        (
-            Struct | Tagged,
-            {"type": "Tagged", "image": IMAGE},
-            Tagged(types.ImageContent("eA==", "image/png")),
-        ),
+        (types.ImageContent, IMAGE, PICTURE),
+        (Shown, {"image": IMAGE}, Shown(PICTURE)),
+        (Struct | Tagged, {"type": "Tagged", "image": IMAGE}, Tagged(PICTURE)),
         (
             list[types.ContentBlock],
             [{**IMAGE, "_meta": {"a/b": 1}, "new": 2}],
-            [
-                types.ImageContent(
-                    "eA==", "image/png", meta={"a/b": 1}, extra={"new": 2}
-                )
-            ],
+            [attrs.evolve(PICTURE, meta={"a/b": 1}, extra={"new": 2})],
         ),
     ],
 )
@@ -164,17 +158,11 @@ def test_valid_argument_is_converted(hint, sent, made):
         (Point, [], "a: expected object, got array"),
         (Tagged, {"type": "x"}, "a.type: invalid value 'x', got string 'x'"),
         (Point, {"x": 1, "new": 2}, "a: unknown member 'new'"),
-        *(
-            (
-                hint,
-                {"items": [], "next": {"items": ["x"]}},
-                f"a.next.items[0]: {reason}",
-            )
-            for hint, reason in (
-                (Page[int], "expected integer, got string 'x'"),
-                (Numbers, "expected integer, got string 'x'"),
-                (Pages[int], "expected object, got string 'x'"),
-            )
+        (Pages[int], {"items": ["x"]}, "a.items[0]: expected object, got string 'x'"),
+        (
+            Numbers,
+            {"items": [], "next": {"items": ["x"]}},
+            "a.next.items[0]: expected integer, got string 'x'",
         ),
         (
             Numbers,
@@ -186,17 +174,9 @@ def test_valid_argument_is_converted(hint, sent, made):
             {"inner": 10},
             "a.inner: expected integer <= 9, got number 10",
         ),
-        (
-            Labelled,
-            {"inner": 0, "label": ""},
-            "a.inner: expected integer >= 1, got number 0",
-        ),
+        (Labelled, {"inner": 0}, "a.inner: expected integer >= 1, got number 0"),
         (Couple[int], ["x"], "a[0]: expected integer, got string 'x'"),
-        (
-            Envelope[int],
-            {"content": "x"},
-            "a.content: expected integer, got string 'x'",
-        ),
+        (Envelope[int], {"item": "x"}, "a.item: expected integer, got string 'x'"),
         (
             Annotated[Items[Items[int]], Arg(max_length=1)],
             [["x"]],
@@ -205,23 +185,15 @@ def test_valid_argument_is_converted(hint, sent, made):
         (Named, {"name": "n", "new": 2}, "a: unknown member 'new'"),
         (Options, {"b": "x", "new": 2}, "a: unknown member 'new'"),
         (Bounded, {"x": 1, "new": 2}, "a: unknown member 'new'"),
-        (
-            dict[str, list[Point]],
-            {"k": [{"x": 1, "new": 2}]},
-            "a[...][0]: unknown member 'new'",
-        ),
-        (
-            list[Node],
-            [{"value": 1, "next": {"new": 1}}],
-            "a[0].next: unknown member 'new'",
-        ),
+        (dict[str, list[Point]], {"": [{"new": 2}]}, "a[...][0]: unknown member 'new'"),
+        (list[Node], [{"next": {"new": 1}}], "a[0].next: unknown member 'new'"),
         (Point | Named, {"x": 1, "new": 2}, "a: expected Point or Named, got object"),
         (Checked, {"size": 3}, "a: 'size' must be in [1, 2] (got 3), got object"),
         (Color, "green", "a: expected one of 'red', 'blue', got string 'green'"),
         (
             list[Color],
-            ["green"],
-            "a[0]: expected one of the allowed values, got string 'green'",
+            ["x"],
+            "a[0]: expected one of the allowed values, got string 'x'",
         ),
         (Literal["a"] | None, "b", "a: expected one of 'a', got string 'b'"),
         (Pair, [-1], "a[0]: expected integer >= 0, got number -1"),
@@ -230,29 +202,16 @@ def test_valid_argument_is_converted(hint, sent, made):
         (Pair | int | None, [-1], "a[0]: expected integer >= 0, got number -1"),
         (Pair | Model, [], "a: expected array of at least length 1, got 0, got array"),
         (Model | int, {}, "a.n: field required"),
-        (
-            Pair | int | list[Path | int],
-            "x",
-            "a: expected Pair or integer or array, got string 'x'",
-        ),
         (Pair | list[Path | int], [[]], "a: expected Pair or array, got array"),
         (int | list[Path | int], [[]], "a[0]: expected Path or integer, got array"),
         (Annotated[int, Arg(ge=1)], 0, "a: expected integer >= 1, got number 0"),
         (Qualified, {"a": 0}, "a.a: expected integer >= 1, got number 0"),
         *(
             (hint, n, f"a: expected number that's a multiple of 0.1, got number {n}")
-            for hint, n in (
-                (Step, 0.35),
-                (Step | str, 0.35),
-                (OptionalStep, 0.35),
-                (Step, float("inf")),
-            )
+            for hint in (Step, Step | str, OptionalStep)
+            for n in (0.35, float("inf"))
         ),
-        (
-            Annotated[float, Arg(multiple_of=0.1, le=1)],
-            2,
-            "a: expected number <= 1.0, got number 2",
-        ),
+        (Annotated[Step, Arg(le=1)], 2, "a: expected number <= 1.0, got number 2"),
         (
             Annotated[str, Arg(min_length=1)],
             "",
@@ -273,8 +232,8 @@ def test_valid_argument_is_converted(hint, sent, made):
         (list[Model], [{}], "a[0].n: field required"),
         (
             Lower,
-            "ABCD",
-            "a: string should have at most 3 characters, got string 'ABCD'",
+            "AAAA",
+            "a: string should have at most 3 characters, got string 'AAAA'",
         ),
         (Pet, {"kind": "cat"}, "a.cat.lives: field required"),
         (
