@@ -471,11 +471,12 @@ class Form:
         """Show all answers, accept changes, and return the answers to send."""
         terminal = self._terminal
         terminal.discard_input()
+        count = len(self._fields)
+        edit = "" if not count else "1: edit, " if count == 1 else f"1-{count}: edit, "
+        prompt = f"s: send, {edit}d: decline, c: cancel > "
         while True:
             self._show_answers()
-            text = (
-                (await terminal.prompt(self._review_prompt())).removeprefix("!").lower()
-            )
+            text = (await terminal.prompt(prompt)).removeprefix("!").lower()
             if text in DISMISSALS:
                 raise Dismissed(DISMISSALS[text])
             if text in {"s", "send"}:
@@ -499,11 +500,6 @@ class Form:
             text = shorten(field.format(self._values[field.name]), MAX_VALUE)
             lines.append(f"  {number:>{digits}}  {field.title}: {text}")
         self._terminal.show(lines)
-
-    def _review_prompt(self) -> str:
-        count = len(self._fields)
-        edit = "" if not count else "1: edit, " if count == 1 else f"1-{count}: edit, "
-        return f"s: send, {edit}d: decline, c: cancel > "
 
     def _content(self) -> dict[str, Value | None]:
         """Return the answers to send; a skipped field with a default is null."""

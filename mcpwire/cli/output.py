@@ -381,7 +381,10 @@ def one_line(text: str) -> str:
     """Return the text as one line, with invisible characters escaped."""
     if text.isprintable():
         return text
-    return "".join(map(_escape_character, text))
+    return "".join(
+        c if c.isprintable() or c in _HARMLESS else c.encode("unicode_escape").decode()
+        for c in text
+    )
 
 
 def printable(text: str) -> str:
@@ -397,12 +400,6 @@ def printable(text: str) -> str:
 def shorten(text: str, limit: int) -> str:
     """Truncate a text to `limit` characters, "..." at its end included."""
     return text if len(text) <= limit else f"{text[: max(limit - 3, 0)]}..."
-
-
-def _escape_character(character: str) -> str:
-    if character.isprintable() or character in _HARMLESS:
-        return character
-    return character.encode("unicode_escape").decode()
 
 
 # --- quotes of a server's text

@@ -225,10 +225,8 @@ def _read_field(entry: RawEntry, key: str, given: Any) -> None:
         return
     if field in entry.values:
         spelling = entry.spellings[field]
-        of_variables = [canonical_name(name) for name in (key, spelling)].count(
-            "headers"
-        )
-        if field != "headers" or of_variables != 1:
+        names = [canonical_name(key), canonical_name(spelling)]
+        if field != "headers" or names.count("headers") != 1:
             raise entry.error(f"duplicates {spelling}: keep one of them", key)
         value = _merge_tables(entry.values[field], value)
     _refuse_duplicates(entry, given, f"{key}.")

@@ -63,10 +63,15 @@ def convert_result(result: CallToolResult, kind: Any) -> Any:
         _raise_invalid(path, _type_name(kind), "a value that is nested too deeply")
 
 
+_WRAPPERS: Final = frozenset({Annotated, NotRequired, Required})
+
+
 def _convert(kind: Any, value: Json, path: str) -> Any:
     if kind is Any or kind is object:
         return value
     origin = typing.get_origin(kind) or kind
+    if origin in _WRAPPERS:
+        return _convert(typing.get_args(kind)[0], value, path)
     if origin in _GENERIC:
         arguments = typing.get_args(kind) or (Any, Any)
         return _GENERIC[origin](origin, arguments, value, path)
@@ -98,7 +103,7 @@ def _raise_invalid(path: str, expected: str, got: str) -> NoReturn:
 
 
 def _type_name(kind: Any) -> str:
-    if typing.get_origin(kind) in {Annotated, NotRequired, Required}:
+    if typing.get_origin(kind) in _WRAPPERS:
         kind = typing.get_args(kind)[0]
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
@@ -163,12 +168,6 @@ def _convert_literal(_: Any, arguments: tuple[Any, ...], value: Json, path: str)
     _raise_invalid(path, " or ".join(map(repr, arguments)), json_type(value))
 
 
-def _convert_annotated(
-    _: Any, arguments: tuple[Any, ...], value: Json, path: str
-) -> Any:
-    return _convert(arguments[0], value, path)
-
-
 _GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] = {
     **dict.fromkeys(
         (
@@ -188,9 +187,6 @@ _GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] 
     **dict.fromkeys((types.UnionType, typing.Union), _convert_union),
     tuple: _convert_tuple,
     Literal: _convert_literal,
-    Annotated: _convert_annotated,
-    Required: _convert_annotated,
-    NotRequired: _convert_annotated,
 }
 
 

@@ -119,7 +119,8 @@ def locations_of(error: BaseException) -> list[tuple[Path, str]]:
     message, _, raw_path = str(error).rpartition(" - at `")
     if not message:
         message, raw_path = str(error), ""
-    path = _parse_path(raw_path.partition("`")[0])
+    steps = _STEP.finditer(raw_path.partition("`")[0])
+    path = tuple(step[1] or (int(step[2]) if step[2] else UNNAMED) for step in steps)
     locations = getattr(error.__cause__, "locations", None)
     if locations is None:
         return [(path, message)]
@@ -178,13 +179,6 @@ def _choices(schema: Mapping[str, Any]) -> list[Any]:
 
 _NO_VALUE: Final = object()
 """In place of a value: the path does not lead to one."""
-
-
-def _parse_path(raw: str) -> Path:
-    return tuple(
-        step[1] or (int(step[2]) if step[2] else UNNAMED)
-        for step in _STEP.finditer(raw.removeprefix("$"))
-    )
 
 
 def _value_at(value: Any, path: Iterable[str | int]) -> Any:

@@ -113,8 +113,11 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
                 target, localns=_enclosing_names(target), include_extras=True
             )
     except NameError as error:
+        missing, hints = str(error.name), target.__annotations__
+        name = next((name for name in hints if missing in str(hints[name])), "return")
+        place = "what it returns" if name == "return" else f"the parameter {name!r}"
         raise TypeError(
-            f"the hint of {_hint_place(target, str(error.name))} names {error.name!r}, "
+            f"the hint of {place} names {missing!r}, "
             "which is not known there: define it in the module"
         ) from error
     except (AttributeError, SyntaxError) as error:
@@ -154,12 +157,6 @@ def _enclosing_names(target: Any) -> dict[str, Any]:
     names = {"Context": Context, **names, **_closure(target)}
     # The module's own names take precedence.
     return {name: names[name] for name in names.keys() - target.__globals__.keys()}
-
-
-def _hint_place(target: Any, missing: str) -> str:
-    hints = target.__annotations__
-    name = next((name for name in hints if missing in str(hints[name])), "return")
-    return "what it returns" if name == "return" else f"the parameter {name!r}"
 
 
 def injection_of(parameter: inspect.Parameter, hint: Any) -> Injected | None:
