@@ -792,10 +792,12 @@ def _first_match(members: tuple[Any, ...]) -> Any:
     """Return a stand-in that converts a value to the first member that it fits."""
     candidates = [each for each in members if each is not type(None)]
     names = " | ".join(dict.fromkeys(map(_hint_name, candidates)))
+    # As with msgspec, an integer or a text that fits a member stays what it is.
+    ordered = sorted(candidates, key=lambda each: _hint_name(each) == "Multiple")
 
     def make(value: Any, *, strict: bool) -> Any:
         inner_faults = []
-        for member in candidates:
+        for member in ordered:
             try:
                 return convert(value, member, strict=strict)
             except msgspec.ValidationError as error:

@@ -351,6 +351,7 @@ def test_default_is_the_same_object():
     ("hint", "text", "made"),
     [
         (str, "3", "3"),
+        (Step | str, "3", "3"),
         (int, "3", 3),
         (float, "1.5", 1.5),
         (bool, "true", True),
