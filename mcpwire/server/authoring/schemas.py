@@ -871,9 +871,7 @@ def _register_class(hint: Any, fields: list[Field], stand_ins: StandIns) -> None
     hints = [_translate(field.hint, stand_ins) for field in fields]
     is_array = issubclass(kind, tuple)
     is_closed = is_array or (stand_ins.is_exact and not issubclass(kind, WireType))
-    tag, tag_field = None, None
     if (own := getattr(kind, "__struct_config__", None)) is not None:
-        tag, tag_field = own.tag, own.tag_field
         is_array, is_closed = own.array_like, own.forbid_unknown_fields
     struct_names = [f"field_{number}" for number in range(len(fields))]
     struct = msgspec.defstruct(
@@ -884,8 +882,8 @@ def _register_class(hint: Any, fields: list[Field], stand_ins: StandIns) -> None
         ],
         rename=dict(zip(struct_names, (field.name for field in fields), strict=True)),
         kw_only=True,
-        tag=tag,
-        tag_field=tag_field,
+        tag=getattr(own, "tag", None),
+        tag_field=getattr(own, "tag_field", None),
         array_like=is_array,
         forbid_unknown_fields=is_closed,
     )
