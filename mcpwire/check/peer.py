@@ -46,7 +46,6 @@ _CREDENTIALS: Final = re.compile(
 _MIN_SECRET_PART: Final = 8  # minimum octets of a secret at the end of a shortened text
 _LIMITS: Final = Limits()
 _CONNECT_TIMEOUT_S: Final = 5.0
-_MAX_BUSY_WAITS: Final = 20
 _MAX_IDLE_WAITS: Final = 1_000
 _IDLE_INTERVAL_S: Final = 0.002
 _GRACE_S: Final = 1.0  # until SIGTERM, and again until SIGKILL
@@ -243,21 +242,30 @@ class StdioPeer:
             await asyncio.wait_for(self._child.exited.wait(), timeout)
         return self.has_exited
 
-    async def wait_idle(self) -> None:
-        """Wait until no thread of the process is busy, at most two seconds."""
-        for _ in range(_MAX_IDLE_WAITS):
-            if not (cpu_state(self.pid) or (False,))[0]:
-                break
-            await asyncio.sleep(_IDLE_INTERVAL_S)
+    _idle_waits_left = _MAX_IDLE_WAITS
 
-    async def wait_while_busy(self, wait: Callable[[], Awaitable[bool]]) -> bool:
-        """Repeat a wait until it returns true, while the process uses the CPU."""
-        for _ in range(_MAX_BUSY_WAITS):
+    async def wait_idle(self) -> None:
+        """Wait until no thread is busy; about 2 s in all if one always is."""
+        while cpu_state(self.pid)[0]:
+            if not self._idle_waits_left:
+                return
+            self._idle_waits_left -= 1
+            await asyncio.sleep(_IDLE_INTERVAL_S)
+        self._idle_waits_left = _MAX_IDLE_WAITS
+
+    async def wait_while_busy(
+        self, wait: Callable[[], Awaitable[bool]], max_waits: int
+    ) -> bool:
+        """Wait until a wait returns true, again while the process uses the CPU.
+
+        Once only if `wait_idle` found that a thread is always busy.
+        """
+        for _ in range(max_waits if self._idle_waits_left else 1):
             before = cpu_state(self.pid)
             if await wait():
                 return True
             after = cpu_state(self.pid)
-            if after is None or (after == before and not after[0]):
+            if after == before and not after[0]:
                 break  # it is idle: more time does not help
         return False
 

@@ -916,7 +916,10 @@ class Subject:
         return Reaction(self._relevant_messages(before), has_ended=True)
 
     async def _wait_briefly(self, before: int) -> None:
-        """Wait for an answer, at most several times as long as the last barrier."""
+        """Wait for an answer, several times as long as the last barrier.
+
+        While the process is busy, wait longer, up to `_MAX_LATE_S` in all.
+        """
         bound = min(max(_MIN_LATE_S, _LATE_FACTOR * self._barrier_s), _MAX_LATE_S)
 
         def wait() -> Awaitable[bool]:
@@ -924,7 +927,10 @@ class Subject:
                 lambda: Reaction(self._relevant_messages(before)).is_answered, bound
             )
 
-        await (wait() if self.stdio is None else self.stdio.wait_while_busy(wait))
+        if self.stdio is None:
+            await wait()
+        else:
+            await self.stdio.wait_while_busy(wait, round(_MAX_LATE_S / bound))
 
     async def barrier(self, timeout: float | None = None) -> None:
         """Send a request and wait for its answer: then all earlier data was read.

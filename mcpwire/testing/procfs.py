@@ -139,13 +139,20 @@ def mapped_files(pids: Iterable[int]) -> dict[str, int]:
     return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 
 
-def cpu_state(pid: int) -> tuple[bool, int] | None:
-    """Return whether a thread of a process is busy (state R or D), and its CPU time."""
-    try:
-        stats = [_stat(str(path)) for path in (_PROC / str(pid) / "task").iterdir()]
-    except OSError:
-        return None
-    return any(s[0] in "RD" for s in stats), sum(int(s[11]) + int(s[12]) for s in stats)
+def cpu_state(pid: int) -> tuple[bool, int]:
+    """Return whether a thread is busy (state R or D), and the CPU time of all in ticks.
+
+    The threads are those of a process and its descendants; of a dead one, none.
+    """
+    is_busy, ticks, pids = False, 0, [pid]
+    for each in pids:
+        pids += children(each)
+        for path in (_PROC / str(each) / "task").glob("*"):
+            with contextlib.suppress(OSError):  # the thread has just ended
+                fields = _stat(str(path))
+                is_busy = is_busy or fields[0] in "RD"
+                ticks += int(fields[11]) + int(fields[12])
+    return is_busy, ticks
 
 
 def cpu_time(*pids: int, with_own: bool = True) -> int | None:

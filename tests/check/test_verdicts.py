@@ -338,11 +338,42 @@ for line in iter(sys.stdin.buffer.raw.readline, b""):
         is_late = has_next(0)
 """
 
+WRAPPER = "import subprocess; subprocess.run([sys.executable, '-c', {!r}])"
+
 
 @pytest.mark.skipif(not HAS_PROC, reason="no /proc shows whether a server is idle")
-@pytest.mark.parametrize(("case", "found"), [("B02.d", "pass"), ("RPC-13.b", "fail")])
-def test_other_messages_do_not_suppress_a_judged_answer(case, found):
-    assert verdict(SUPPRESSED, case=case, revision="2025-03-26") == found
+@pytest.mark.parametrize(
+    ("program", "case", "found"),
+    [
+        (SUPPRESSED, "B02.d", "pass"),
+        (SUPPRESSED, "RPC-13.b", "fail"),
+        (WRAPPER.format(PRELUDE + SUPPRESSED), "B02.d", "pass"),
+    ],
+    ids=["server", "batch", "wrapper"],
+)
+def test_other_messages_do_not_suppress_a_judged_answer(program, case, found):
+    assert verdict(program, case=case, revision="2025-03-26") == found
+
+
+ALWAYS_BUSY = """
+import hashlib
+def work():
+    while True:
+        hashlib.sha256(bytes(1_000_000))
+threading.Thread(target=work, daemon=True).start()
+for message in map(json.loads, sys.stdin):
+    time.sleep(0.12)
+    if not isinstance(message["method"], str):
+        continue
+    if message["method"] == "initialize":
+        begin(message)
+    elif "id" in message:
+        answer(message["id"])
+"""
+
+
+def test_server_that_is_always_busy_is_judged():
+    assert verdict(ALWAYS_BUSY, case="B02.d") == "warn"
 
 
 CANCELLED = """

@@ -61,7 +61,7 @@ own_process = case.with_defaults(
 async def _wait_for_exit(stdio: StdioPeer) -> bool:
     """Return whether a process exits in time; wait longer while it uses the CPU."""
     return await stdio.wait_exit(EXIT_TIMEOUT_S) or await stdio.wait_while_busy(
-        lambda: stdio.wait_exit(0.5)
+        lambda: stdio.wait_exit(0.5), 20
     )
 
 
