@@ -221,7 +221,11 @@ class StdioPeer:
         self._writer.close()
 
     async def write_last(self, data: bytes) -> None:
-        """Write octets and close the server's stdin, with no other work in between."""
+        """Write octets and close the server's stdin, with no other work in between.
+
+        Raises the errors of `write`.
+        """
+        await self.write(b"")  # all earlier octets
         self._transcript.add("sent", data)
         fd = os.dup(self._writer.get_extra_info("pipe").fileno())
         self._writer.close()

@@ -8,7 +8,9 @@ import pytest
 
 from mcpwire import Stdio
 from mcpwire.check import Options, run, runner
+from mcpwire.check.case import PeerDied
 from mcpwire.check.cases import sequences
+from mcpwire.check.peer import StdioPeer, Transcript
 from mcpwire.testing.procfs import HAS_PROC
 
 PRELUDE = """
@@ -400,6 +402,17 @@ async def test_last_line_and_the_end_of_the_input_arrive_together():
     report = await run(target, Options(revisions=("2025-11-25",), only=("A09.d",)))
     task.cancel()
     assert [result.verdict.value for result in report.results] == ["warn"]
+
+
+async def test_last_line_to_a_dead_server_is_reported():
+    target = Stdio(sys.executable, ["-c", "raise SystemExit(3)"])
+    server = StdioPeer(target, Transcript(), lambda line: None, lambda: None)
+    await server.open()
+    await server.wait_exit(10)
+    await asyncio.sleep(0.05)  # the event loop closes the pipe
+    with pytest.raises(PeerDied, match="exited with code 3"):
+        await server.write_last(b"{}")
+    await server.close()
 
 
 # --- correct servers with unusual behaviour -------------------------------------------
