@@ -31,8 +31,7 @@ def check_timeout(value: object, name: str = "timeout") -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{name} must be a number of seconds or None, got {value!r}")
-    if not value > 0:  # NaN fails the comparison, too
-        raise ValueError(f"{name} must be above zero, got {value!r}")
+    check_bounds(**{name: value})
     return None if value > MAX_TIMEOUT_S else float(value)
 
 
@@ -61,10 +60,15 @@ def check_choice(value: T, name: str, choices: Iterable[object]) -> T:
     return value
 
 
+def choice_validator(*choices: object) -> Any:
+    """Return a validator of a field that has one of the choices."""
+    return lambda _, attribute, value: check_choice(value, attribute.name, choices)
+
+
 def check_bounds(**bounds: float) -> None:
     """Raise a `ValueError` that names the first number that is not above zero."""
     for name, value in bounds.items():
-        if not value > 0:
+        if not value > 0:  # NaN fails the comparison, too
             raise ValueError(f"{name} must be above zero, got {value!r}")
 
 
@@ -84,8 +88,7 @@ def _check_positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None
     kind = int if attribute.type in {int, "int"} else (int, float)
     if isinstance(value, bool) or not isinstance(value, kind):
         raise ValueError(f"{attribute.name} must be a number, got {value!r}")
-    if not value > 0:  # NaN fails the comparison, too
-        raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
+    check_bounds(**{attribute.name: value})
 
 
 def _count_field(default: int) -> int:

@@ -480,8 +480,7 @@ def _run(argv: list[str]) -> int:
         return Exit.OK
     module, _, function = COMMANDS[options.verb].run.partition(":")
     runner = importlib.import_module(f"mcpwire.cli.{module}")
-    code: int = getattr(runner, function)(options)
-    return code
+    return int(getattr(runner, function)(options))
 
 
 def parse(argv: Sequence[str]) -> o.Options:

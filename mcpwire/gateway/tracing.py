@@ -166,8 +166,7 @@ def error_object(error: BaseException) -> dict[str, Any]:
     """Return the JSON-RPC object of an `RPCError`, or the type of another error."""
     if not isinstance(error, RPCError):
         return {"message": type(error).__name__}
-    found: dict[str, Any] = failure(None, error)["error"]
-    return found
+    return dict(failure(None, error)["error"])
 
 
 def session_hash(session: Session | None) -> str | None:

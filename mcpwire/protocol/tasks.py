@@ -28,7 +28,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import attrs
 
@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from mcpwire.types import CreatedTask, DetailedTask, Task, Tool
     from mcpwire.types.tasks import GetTaskResult
     from mcpwire.versions import Revision
+
+T = TypeVar("T")
 
 WORKING: Final = "working"
 INPUT_REQUIRED: Final = "input_required"
@@ -570,8 +572,7 @@ def read_outcome(task: Mapping[str, Any]) -> dict[str, Any]:
             data=error.get("data"),
             method="tools/call",
         )
-    result: dict[str, Any] = _member(task, "result", dict)
-    return result
+    return _member(task, "result", dict)
 
 
 def _cancellation(task: Mapping[str, Any]) -> CallCancelled:
@@ -585,8 +586,7 @@ def _cancellation(task: Mapping[str, Any]) -> CallCancelled:
 
 def read_task_id(task: Mapping[str, Any]) -> str:
     """Return the id of a task, or raise `InvalidMessage`."""
-    task_id: str = _member(task, "taskId", str)
-    return task_id
+    return _member(task, "taskId", str)
 
 
 def read_created(raw: dict[str, Any], revision: Revision) -> CreatedTask | None:
@@ -652,7 +652,7 @@ def _check_task(task: dict[str, Any], task_id: str) -> dict[str, Any]:
 
 
 def _status(task: Mapping[str, Any]) -> str:
-    status: str = _member(task, "status", str)
+    status = _member(task, "status", str)
     if status not in _STATUSES:
         expected = " or ".join(map(repr, sorted(_STATUSES)))
         raise InvalidMessage(
@@ -674,8 +674,8 @@ def _poll_delay(task: Mapping[str, Any], member: str) -> float:
 
 
 def _member(
-    holder: Mapping[str, Any], member: str, kind: type, path: str = "DetailedTask"
-) -> Any:
+    holder: Mapping[str, Any], member: str, kind: type[T], path: str = "DetailedTask"
+) -> T:
     value = holder.get(member)
     if type(value) is not kind:
         got = type(value).__name__ if member in holder else "nothing"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from mcpwire.limits import check_choice
+from mcpwire.limits import choice_validator
 from mcpwire.testing.wire import at_random, cut
 
 if TYPE_CHECKING:
@@ -120,10 +120,6 @@ class Chain:
 # --- the faults
 
 
-def _check_direction(_: Any, __: Any, value: object) -> None:
-    check_choice(value, "toward", ("client", "server"))
-
-
 def _check_chance(_: Any, __: Any, value: float) -> None:
     if not 0 < value <= 1:
         raise ValueError(f"chance must be above 0 and at most 1, got {value!r}")
@@ -158,7 +154,9 @@ class Fault:
         toward: The direction: ``"client"`` (the server's output) or ``"server"``.
     """
 
-    toward: str = attrs.field(default="client", validator=_check_direction)
+    toward: str = attrs.field(
+        default="client", validator=choice_validator("client", "server")
+    )
 
     def make_stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""

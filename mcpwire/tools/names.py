@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.errors import NameCollision
-from mcpwire.limits import check_choice
+from mcpwire.limits import choice_validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -110,10 +110,6 @@ def _check_normalise(_: NamePolicy, __: object, value: object) -> None:
         )
 
 
-def _check_on_collision(_: NamePolicy, __: object, value: object) -> None:
-    check_choice(value, "on_collision", ("suffix", "raise", "first"))
-
-
 @attrs.frozen
 class NamePolicy:
     """The rules that make the names of tools of many servers.
@@ -147,7 +143,9 @@ class NamePolicy:
         default="A-Za-z0-9_-", kw_only=True, validator=_check_charset
     )
     on_collision: OnCollision = attrs.field(
-        default="suffix", kw_only=True, validator=_check_on_collision
+        default="suffix",
+        kw_only=True,
+        validator=choice_validator("suffix", "raise", "first"),
     )
 
     def __attrs_post_init__(self) -> None:

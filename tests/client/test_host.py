@@ -9,6 +9,7 @@ from requesting_server import FORM, SAMPLE, STATELESS, Asking, Hanging, sampled
 
 import mcpwire
 from mcpwire import types
+from mcpwire.wire.jsonrpc import failure
 
 BOUND_S = 30.0
 
@@ -332,17 +333,9 @@ async def test_only_open_elicitations_can_be_completed():
                 "url": "https://example.com/",
                 "message": "visit",
             }
-            return self.send(
-                {
-                    "jsonrpc": "2.0",
-                    "id": request["id"],
-                    "error": {
-                        "code": -32042,
-                        "message": "visit first",
-                        "data": {"elicitations": [elicitation]},
-                    },
-                }
-            )
+            data = {"elicitations": [elicitation]}
+            error = mcpwire.RPCError("visit first", code=-32042, data=data)
+            return self.send(failure(request["id"], error))
 
     server = Server({"tools/call": call})
     async with mcpwire.Client(server, on_notification=done.append) as client:

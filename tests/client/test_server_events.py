@@ -9,6 +9,7 @@ from fakes import SILENCE, FakeServer, text
 from loop_polling import until
 
 import mcpwire
+from mcpwire.wire.jsonrpc import success
 
 STATELESS = "2026-07-28"
 ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
@@ -375,13 +376,7 @@ async def test_a_subscription_ended_by_the_server_ends_its_stream():
     async with mcpwire.Client(server) as client:
         async with client.listen(tools=True) as changes:
             id = next(iter(server.open))
-            server.send(
-                {
-                    "jsonrpc": "2.0",
-                    "id": id,
-                    "result": {"resultType": "complete", "_meta": {ID: id}},
-                }
-            )
+            server.send(success(id, {"resultType": "complete", "_meta": {ID: id}}))
             with pytest.raises(StopAsyncIteration):
                 await anext(changes)
         async with client.listen(tools=True) as changes:

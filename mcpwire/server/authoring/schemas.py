@@ -229,7 +229,8 @@ def check_pattern(pattern: str) -> None:
     for token in _TOKEN.finditer(pattern):
         group, kind, text = groups[-1], token.lastgroup, token[0]
         if kind == "repeat":
-            if _is_unlimited(text):
+            is_unlimited = text[0] in "*+" or ",}" in text
+            if is_unlimited and not text[1:].endswith("+"):  # not possessive
                 if closed is not None and closed.is_open():
                     raise TypeError(
                         f"the pattern {pattern!r} repeats {before!r} without limit and "
@@ -252,11 +253,6 @@ def check_pattern(pattern: str) -> None:
             group.parts.append(text)
         else:
             group.is_plain = False
-
-
-def _is_unlimited(repeat: str) -> bool:
-    """Return whether a quantifier has no upper limit and is not possessive."""
-    return (repeat[0] in "*+" or ",}" in repeat) and not repeat[1:].endswith("+")
 
 
 def _is_disjoint(part: str, others: list[str]) -> bool:

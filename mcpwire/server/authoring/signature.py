@@ -86,7 +86,8 @@ def read_docstring(text: str | None) -> tuple[str | None, dict[str, str]]:
         elif _SPHINX_TYPE.match(line[:_MAX_LINE]):
             pass
         elif title in _SECTION_NAMES and _UNDERLINE.fullmatch(after):
-            titles = (n for n in range(index + 2, len(lines)) if _is_title(lines, n))
+            rest = range(index + 2, len(lines) - 1)
+            titles = (n for n in rest if _UNDERLINE.fullmatch(lines[n + 1]))
             end = next(titles, len(lines))
             _read_items(lines[index + 2 : end], _NUMPY_ITEM, descriptions)
         elif (
@@ -105,10 +106,6 @@ def read_docstring(text: str | None) -> tuple[str | None, dict[str, str]]:
         for name, texts in descriptions.items()
         if (joined := " ".join(filter(None, map(str.strip, texts))))
     }
-
-
-def _is_title(lines: list[str], number: int) -> bool:
-    return any(map(_UNDERLINE.fullmatch, lines[number + 1 : number + 2]))
 
 
 def _end_of_block(lines: list[str], start: int) -> int:

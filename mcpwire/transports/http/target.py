@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.limits import check_choice, check_timeout, validate_switch
+from mcpwire.limits import check_timeout, choice_validator, validate_switch
 from mcpwire.protocol.http_headers import check_headers
 from mcpwire.wire.urls import Url, mask_url, parse_url
 
@@ -74,10 +74,6 @@ def _as_timeout(value: float | None) -> float | None:
     return check_timeout(value, "connect_timeout")
 
 
-def _choice_validator(*choices: str) -> Any:
-    return lambda _, attribute, value: check_choice(value, attribute.name, choices)
-
-
 def _bool_field(default: bool) -> bool:  # noqa: FBT001 - the default of a public option
     field: bool = attrs.field(default=default, kw_only=True, validator=validate_switch)
     return field
@@ -109,7 +105,7 @@ class Http:
     server_stream: Literal["auto", "always", "never"] = attrs.field(
         default="auto",
         kw_only=True,
-        validator=_choice_validator("auto", "always", "never"),
+        validator=choice_validator("auto", "always", "never"),
     )
     """Whether each session keeps a GET stream open for messages from the server:
     ``"always"``, ``"never"``, or ``"auto"``: always, unless the server has answered 405
@@ -146,7 +142,7 @@ class Http:
     engine: Literal["auto", "direct", "httpx"] = attrs.field(
         default="auto",
         kw_only=True,
-        validator=_choice_validator("auto", "direct", "httpx"),
+        validator=choice_validator("auto", "direct", "httpx"),
     )
     """The HTTP engine: ``"auto"`` is ``"direct"`` if possible, else ``"httpx"``."""
 

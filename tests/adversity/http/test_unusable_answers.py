@@ -10,16 +10,13 @@ from mcp_server import scripted_mcp
 
 import mcpwire
 from mcpwire import ConnectionClosed, HTTPError, InvalidMessage, RemoteProtocolError
+from mcpwire.wire.jsonrpc import notification
 
 DOUBTFUL = ("no http",)
 """One engine reports invalid HTTP here, the other an early end of the connection."""
 
 
-PROGRESS = {
-    "jsonrpc": "2.0",
-    "method": "notifications/progress",
-    "params": {"progressToken": "x", "progress": 1},
-}
+PROGRESS = notification("notifications/progress", {"progressToken": "x", "progress": 1})
 HALF = b'{"jsonrpc": "2.0", "id": 2, "result": {"content": ['
 
 

@@ -11,6 +11,7 @@ import mcpwire
 from mcpwire.errors import RPCError
 from mcpwire.limits import Limits
 from mcpwire.transports.handlers import InboundTasks
+from mcpwire.wire.jsonrpc import failure, success
 
 BOUND_S = 30.0
 SOON_S = 30.0
@@ -125,13 +126,7 @@ async def test_cancelling_an_old_call_keeps_calls_of_the_new_connection():
         with pytest.raises(mcpwire.CallCancelled):
             await started
         assert not other.done()
-        server.send(
-            {
-                "jsonrpc": "2.0",
-                "id": started.request_id,
-                "result": server.done(**text("x")),
-            }
-        )
+        server.send(success(started.request_id, server.done(**text("x"))))
         assert (await other).text == "x"
 
 
@@ -200,13 +195,7 @@ async def test_listen_ended_by_a_server_error_raises_it():
         client.listen([URI]) as changes,
     ):
         (id,) = server.ids(LISTEN)
-        server.send(
-            {
-                "jsonrpc": "2.0",
-                "id": id,
-                "error": {"code": -32603, "message": "out of order"},
-            }
-        )
+        server.send(failure(id, RPCError("out of order", code=-32603)))
         with pytest.raises(RPCError, match="out of order"):
             await asyncio.wait_for(anext(changes), SOON_S)
 

@@ -29,6 +29,7 @@ from mcpwire.gateway import Gateway, Plan, SealedIds, Static
 from mcpwire.gateway.serving import Mounts
 from mcpwire.testing import AsgiTransport
 from mcpwire.testing.asgi import Lifespan
+from mcpwire.wire import jsonrpc
 
 # Paths...
 
@@ -339,12 +340,8 @@ async def test_missed_events_are_replayed_after_last_event_id():
         client = await world.client_for(Gateway(world.static()))
         session = await client.opened()
         fields = {**HEADERS, "mcp-session-id": session}
-        call = {
-            "jsonrpc": "2.0",
-            "id": 7,
-            "method": "tools/call",
-            "params": {"name": "a_work", "_meta": {"progressToken": "t"}},
-        }
+        params = {"name": "a_work", "_meta": {"progressToken": "t"}}
+        call = jsonrpc.request(7, "tools/call", params)
         request = client.http.stream("POST", "/mcp", json=call, headers=fields)
         async with request as response:
             received = ""
@@ -418,12 +415,7 @@ async def test_app_can_be_started_drained_and_closed_without_lifespan():
         transport = AsgiTransport(app, lifespan=False)
         await app.start()
         async with httpx.AsyncClient(transport=transport, base_url=OUTSIDE) as http:
-            body = {
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "initialize",
-                "params": INITIALIZE,
-            }
+            body = jsonrpc.request(1, "initialize", INITIALIZE)
             for path in ("/mcp", "/mcp/a"):
                 response = await http.post(path, json=body, headers=HEADERS)
                 assert response.status_code == 200
