@@ -126,12 +126,6 @@ fault("a `_meta` that is a text is ignored", "B02.g",
       then=lambda m: result(m["id"]))  # fmt: skip
 
 
-@mutant("of many errors one is lost", "B02.h")
-def forgetful(message, state):
-    count = state.kept["errors"] = state.kept.get("errors", 0) + ("error" in message)
-    return None if "error" in message and count == 30 else message
-
-
 # --- batches
 
 

@@ -61,8 +61,14 @@ def only_first(count):
     return lambda data, _: b"".join(data.splitlines(keepends=True)[:count])
 
 
-chunks("of a buffer 64 lines are read", "A11.c", "A11.d")(only_first(64))
+chunks("of a buffer 64 lines are read", "A11.c", "A11.d", "B02.h")(only_first(64))
 chunks("of a buffer 256 lines are read", "A11.d")(only_first(256))
+
+
+@chunks("of many invalid requests one is lost", "B02.h")
+def no_tenth(data, _):
+    invalid = [line for line in data.splitlines(keepends=True) if b'"method":5' in line]
+    return data.replace(invalid[9], b"") if len(invalid) > 9 else data
 
 
 @chunks("behind the end of a line in parts a buffer is lost", "A11.e", "A11.a", "A10.a")
