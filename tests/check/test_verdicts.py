@@ -364,7 +364,7 @@ def work():
         hashlib.sha256(bytes(1_000_000))
 threading.Thread(target=work, daemon=True).start()
 for message in map(json.loads, sys.stdin):
-    time.sleep(0.12)
+    time.sleep(0.12)  # the subject: answers that take time
     if not isinstance(message["method"], str):
         continue
     if message["method"] == "initialize":
@@ -404,12 +404,19 @@ async def test_last_line_and_the_end_of_the_input_arrive_together():
     assert [result.verdict.value for result in report.results] == ["warn"]
 
 
+async def write_until_closed(server):
+    while True:
+        await server.write(b"x")
+        await asyncio.sleep(0)  # an iteration, in which the loop may close the pipe
+
+
 async def test_last_line_to_a_dead_server_is_reported():
     target = Stdio(sys.executable, ["-c", "raise SystemExit(3)"])
     server = StdioPeer(target, Transcript(), lambda line: None, lambda: None)
     await server.open()
     await server.wait_exit(10)
-    await asyncio.sleep(0.05)  # the event loop closes the pipe
+    with pytest.raises(PeerDied):
+        await write_until_closed(server)
     with pytest.raises(PeerDied, match="exited with code 3"):
         await server.write_last(b"{}")
     await server.close()

@@ -108,7 +108,7 @@ async def test_body_can_be_refused_in_the_loop_turn_of_its_timeout(is_next):
     task = loop.create_task(made.body())
     await asyncio.sleep(0)  # until it reads
     stopped = loop.create_future()
-    stop = lambda: stopped.set_result(made.stop_reading(HttpProblem(503, "it ends")))  # noqa: E731
+    stop = lambda: stopped.set_result(made.stop_reading(HttpProblem(503, "it ends")))  # noqa: E731 - one line for two ways
     loop.call_later(2.0, *([loop.call_soon, stop] if is_next else [stop]))
     loop.jump(3.0)  # both timers are due in one turn
     with pytest.raises(HttpProblem) as caught:
