@@ -17,11 +17,10 @@ from mcpwire.versions import REVISIONS, Era
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcpwire.check.subject import Subject
-
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
 """`sse`: HTTP with server-sent events, the transport of revision 2024-11-05."""
-CaseFunction: TypeAlias = "Callable[[Subject], Awaitable[None]]"
+CaseFunction: TypeAlias = "Callable[[Any], Awaitable[None]]"
+"""Takes a `Subject`, or for a client a `ClientSubject`."""
 
 ALL: Final = tuple(revision.name for revision in REVISIONS)
 LEGACY: Final = tuple(r.name for r in REVISIONS if r.era is Era.SESSION)
@@ -122,6 +121,8 @@ class Case:
     why: str
     """Consequence for a user when a server breaks the rule."""
     run: CaseFunction
+    role: Literal["server", "client"] = "server"
+    """Which side the case tests."""
     source: str = ""
     """Place of the rule in the specification, without revision; "" for `ROBUST`."""
     rules: tuple[str, ...] = ()

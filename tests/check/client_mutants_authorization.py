@@ -1,0 +1,1 @@
+"""Clients with faults in authorization."""

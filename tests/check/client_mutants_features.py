@@ -1,0 +1,1 @@
+"""Clients with faults in lists, calls and requests of the server."""

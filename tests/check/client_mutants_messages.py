@@ -1,0 +1,1 @@
+"""Clients with faults in JSON-RPC, framing, ping, progress and cancellation."""

@@ -1,0 +1,1 @@
+"""Clients with faults in stateless requests, versions and input rounds."""
