@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,8 @@ from mcpwire.check.baseline import compare, read_baseline, write_baseline
 from mcpwire.check.case import Verdict
 from mcpwire.check.cases import CASES
 from mcpwire.check.cases.fuzz import SECRET_NAME
+from mcpwire.check.clients import CASES as CLIENT_CASES
+from mcpwire.check.clients.runner import run_client
 from mcpwire.check.official import find_suite, run_official
 from mcpwire.check.pages import write_pages
 from mcpwire.check.reports import (
@@ -30,13 +33,13 @@ from mcpwire.check.runner import Options as RunOptions
 from mcpwire.cli.failures import Exit, UsageError, unknown_name, usage_errors
 from mcpwire.cli.output import Output, check_writable, read_file, write_file, writing_to
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import make_target
+from mcpwire.cli.targets import make_target, split_command
 from mcpwire.errors import ConnectError, HTTPError
 from mcpwire.versions import LATEST, LATEST_SESSION
 from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from mcpwire.check.case import Case
     from mcpwire.check.results import Result
@@ -50,6 +53,39 @@ _FINDING_VERDICTS: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG}
 
 def check(options: Options) -> int:
     """Run the cases against a server."""
+    run_all = _run_suite if options.official else _run_cases
+    return _check(options, _run_options(options), CASES, run_all)
+
+
+def check_client(options: Options) -> int:
+    """Run the cases against a client."""
+    command = options.command
+    if len(command) == 1:
+        command = split_command(command[0], "client")
+    text = shlex.join(command)
+
+    async def run_all(
+        options: Options, run_options: RunOptions, output: Output
+    ) -> Report:
+        with output.waiting(f"starting {text} ..."):
+            return await run_client(
+                command,
+                run_options,
+                http=options.over_http,
+                on_result=_progress(output),
+            )
+
+    run_options = RunOptions(**_common_options(options))
+    return _check(options, run_options, CLIENT_CASES, run_all)
+
+
+def _check(
+    options: Options,
+    run_options: RunOptions,
+    cases: Sequence[Case],
+    run_all: Callable[[Options, RunOptions, Output], Awaitable[Report]],
+) -> int:
+    """Select the cases, run them, and write the reports; return the exit code."""
     for path in filter(None, (getattr(options, name) for name in _FORMATS)):
         check_writable(path)
     if options.fail_on == "worse" and options.baseline is None:
@@ -57,12 +93,10 @@ def check(options: Options) -> int:
     with usage_errors():
         text = None if options.baseline is None else read_file(options.baseline)
         baseline = None if text is None else read_baseline(text)
-        run_options = _run_options(options)
-        select(run_options)
+        select(run_options, cases)
     for folder in filter(None, (options.html, options.tapes)):
         with writing_to(folder):
             Path(folder).mkdir(parents=True, exist_ok=True)
-    run_all = _run_suite if options.official else _run_cases
 
     async def perform(output: Output, _: Signals) -> int:
         report = await run_all(options, run_options, output)
@@ -87,21 +121,28 @@ def check(options: Options) -> int:
     return run_command(options, perform)
 
 
+def _common_options(options: Options) -> dict[str, Any]:
+    """Return the options of a run for a server as well as for a client."""
+    return {
+        "revisions": tuple(options.revisions),
+        "only": tuple(options.chosen),
+        "skip": tuple(options.skip),
+        "speed": "full" if options.full else "quick",
+        "seed": options.seed,
+        "budget_s": options.budget,
+        "answer_s": options.timeout or RunOptions().answer_s,
+        "profile": options.case_profile or PROFILE,
+    }
+
+
 def _run_options(options: Options) -> RunOptions:
     return RunOptions(
-        revisions=tuple(options.revisions),
-        only=tuple(options.chosen),
-        skip=tuple(options.skip),
-        speed="full" if options.full else "quick",
+        **_common_options(options),
         hostile=options.hostile,
-        seed=options.seed,
-        budget_s=options.budget,
         wait_s=options.wait or 0.0,
-        answer_s=options.timeout or RunOptions().answer_s,
         roles=dict(options.roles),
         allow_calls=tuple(options.allow_calls),
         tokens={kind: os.environ[name] for kind, name in options.access_tokens},
-        profile=options.case_profile or PROFILE,
         again=_repeat_options(options),
         named="" if options.entry is None else f"@{options.entry.name}",
     )
@@ -241,7 +282,8 @@ def list_cases(options: Options) -> int:
     """List the cases."""
     with usage_errors():
         cases = select(
-            RunOptions(only=tuple(options.chosen), speed="full", hostile=True)
+            RunOptions(only=tuple(options.chosen), speed="full", hostile=True),
+            CLIENT_CASES if options.for_clients else CASES,
         )
     width = max(len(case.id) for case in cases)
     Output(is_json=options.json).result(
@@ -256,7 +298,7 @@ def list_cases(options: Options) -> int:
 
 
 def _case_document(case: Case) -> dict[str, Any]:
-    fields = ("title", "source", "rules", "revisions", "transports", "needs")
+    fields = ("role", "title", "source", "rules", "revisions", "transports", "needs")
     return {
         "id": case.id,
         "family": case.family,
@@ -270,9 +312,10 @@ def _case_document(case: Case) -> dict[str, Any]:
 def explain(options: Options) -> int:
     """Explain one case."""
     (case_id,) = options.words
-    case = next((case for case in CASES if case.id == case_id), None)
+    cases = {case.id: case for case in (*CASES, *CLIENT_CASES)}
+    case = cases.get(case_id)
     if case is None:
-        ids = [case.id for case in CASES]
+        ids = list(cases)
         raise unknown_name(
             f"no case {case_id!r}", case_id, ids, "; see mcpwire check list"
         )

@@ -112,6 +112,16 @@ so that a figure of two equal servers is hardly ever called worse.
 exit codes of bench compare: 0 no figure is worse, 9 a figure is worse.
 """
 
+CHECK_CLIENT: Final = """\
+Here TARGET is the command line of a client that connects to its server, sends some
+requests, and ends. {target} in it is replaced by the command line of the server that
+checks it, or with --http by its URL; without {target} it is appended to the command
+line. The client is started once for most cases; it is judged by its messages and by
+its end. Requires the package jsonschema-rs.
+
+exit codes: as those of check.
+"""
+
 CLIENTS: Final = """\
 Here TARGET is the command line of the client: a program that calls the tool `echo` any
 number of times, and exits. {target} in it is replaced by the command line of the
@@ -235,13 +245,26 @@ COMMANDS: Final[dict[str, Command]] = {
         "check:check",
         "check a server against the specification",
         (
-            *(o.CaseSelection, o.Cases, o.CheckSettings, o.ServerWait),
+            *(o.CaseSelection, o.Cases, o.ServerCases, o.CheckLimits),
+            *(o.ServerChecks, o.ServerWait),
             *(o.CheckReports, o.Results, o.Verbose, o.Config, o.Process, o.Url),
         ),
         details=CHECK,
     ),
+    "check client": Command(
+        "check:check_client",
+        "check a client against the specification",
+        (
+            *(o.OverHttp, o.CaseSelection, o.Cases, o.CheckLimits),
+            *(o.CheckReports, o.Results, o.Verbose),
+        ),
+        details=CHECK_CLIENT,
+    ),
     "check list": Command(
-        "check:list_cases", "list the cases", (o.Results, o.CaseSelection), target=""
+        "check:list_cases",
+        "list the cases",
+        (o.Results, o.CaseSelection, o.ForClients),
+        target="",
     ),
     "check explain": Command(
         "check:explain",
@@ -313,7 +336,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "bench client": Command(
         "bench:client",
         "measure the cost of a client, with a server that does nothing",
-        (o.ClientRuns, o.Results),
+        (o.OverHttp, o.ClientRuns, o.Results),
         details=CLIENTS,
     ),
     "bench floor": Command(

@@ -479,15 +479,12 @@ class Cases(Group, title="which cases"):
     full: bool = option(
         "--full", "also slow cases, and every case in all its protocol versions"
     )
-    hostile: bool = option(
-        "--hostile", "also cases that flood the server or exhaust its resources"
-    )
     case_profile: str | None = option(
         "--profile NAME", "a fixed set of cases, such as 2026.1"
     )
 
 
-class CheckSettings(Group, title="the run"):
+class CheckLimits(Group, title="the run"):
     timeout: float | None = option(
         "--timeout SECONDS",
         "time limit for each answer (default 5)",
@@ -502,6 +499,15 @@ class CheckSettings(Group, title="the run"):
     budget: float | None = option(
         "--budget TIME", "stop after this time, such as 60s or 5m", type=parse_duration
     )
+
+
+class ServerCases(Group, title="which cases"):
+    hostile: bool = option(
+        "--hostile", "also cases that flood the server or exhaust its resources"
+    )
+
+
+class ServerChecks(Group, title="the run"):
     roles: list[tuple[str, str]] = option(
         "--map ROLE=TOOL",
         "the tool for the role echo, slow, big, notify, ask, change or task (default: "
@@ -633,10 +639,17 @@ class SizeCalls(Group, title=MEASURED):
     )
 
 
-class ClientRuns(Group, title="the client"):
+class OverHttp(Group, title="the client"):
     over_http: bool = option(
         "--http", "give the client a URL instead of a command line"
     )
+
+
+class ForClients(Group, title="which cases"):
+    for_clients: bool = option("--client", "the cases for clients")
+
+
+class ClientRuns(Group, title="the client"):
     client_rounds: int = option("--rounds N", "number of runs (default 3)", default=3)
     client_timeout: float = option(
         "--timeout SECONDS",
@@ -797,7 +810,9 @@ class Options(
     Completion,
     CaseSelection,
     Cases,
-    CheckSettings,
+    ServerCases,
+    CheckLimits,
+    ServerChecks,
     ServerWait,
     CheckReports,
     Workload,
@@ -812,6 +827,8 @@ class Options(
     Limits,
     LoadReports,
     ComparedFigures,
+    OverHttp,
+    ForClients,
     ClientRuns,
     FloorTime,
     Browser,

@@ -180,6 +180,15 @@ def commands(block: Block) -> list[str]:
     return [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
 
 
+def is_recorded(block: Block) -> bool:
+    """Return whether the traffic of the block's clients is in the record.
+
+    A check of a client runs it many times at once, against servers that are wrong.
+    """
+    checks_client = "check client" in block.text or "run_client" in block.text
+    return block.document not in MEASURED_DOCUMENTS and not checks_client
+
+
 def needs_everything(block: Block) -> bool:
     return EVERYTHING in block.text
 

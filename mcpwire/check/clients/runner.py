@@ -32,7 +32,7 @@ from mcpwire.check.runner import (
 )
 from mcpwire.check.subject import META, printable
 from mcpwire.errors import ConnectError
-from mcpwire.versions import LATEST, LATEST_SESSION
+from mcpwire.versions import LATEST_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -71,6 +71,7 @@ class _Run:
         self._cases = cases
         self._on_result = on_result
         self._jobs = asyncio.Semaphore(options.jobs)
+        self._run_s = _FIRST_RUN_S
         budget = options.budget_s
         self._deadline = None if budget is None else monotonic() + budget
         self.results: list[Result] = []
@@ -80,15 +81,21 @@ class _Run:
 
     async def execute(self) -> None:
         revisions = requested_revisions(self._options)
-        if self._options.speed == "quick" and not self._options.revisions:
-            revisions = [LATEST_SESSION, LATEST]
         if self._transport == "http":  # it is newer than the first revision
             revisions = [r for r in revisions if r.name in STREAMABLE]
-        probes = await self._gather(self._survey(each) for each in revisions)
-        cells = [probe for probe in probes if isinstance(probe, _CellRun)]
+        # The first run alone: a client that does not connect is found at once.
+        first, *others = sorted(revisions, key=lambda r: r is not LATEST_SESSION)
+        probes = [await self._survey(first)]
+        probes += await self._gather(self._survey(each) for each in others)
+        surveyed = [probe for probe in probes if isinstance(probe, _CellRun)]
+        cells = sorted(surveyed, key=lambda each: each.revision)
         self.notes += [probe for probe in probes if isinstance(probe, str)]
         if not cells:
-            raise ConnectError(f"the client used no revision: {self.notes[-1]}")
+            reason = self.notes[-1]
+            raise ConnectError(f"the client completed no handshake: {reason}")
+        if self._options.speed == "quick" and not self._options.revisions:
+            newest = {cell.revision.era: cell for cell in cells}
+            cells = list(newest.values())
         info = cells[-1].facts.info
         self.info = {k: str(info[k]) for k in ("name", "version") if k in info}
         runs = [(cell, case) for cell in cells for case in self._chosen(cell, cells)]
@@ -103,7 +110,7 @@ class _Run:
     async def _survey(self, revision: Revision) -> _CellRun | str:
         """Return the cell of a revision, or the reason why there is none."""
         subject = self._make_subject(revision, f"survey {revision}")
-        subject.run_s = _FIRST_RUN_S
+        subject.run_s = self._run_s
         async with self._jobs:
             began = monotonic()
             try:
@@ -111,14 +118,19 @@ class _Run:
             except Finding as finding:
                 return f"{revision}: {finding.actual}"
             seconds = monotonic() - began
+        if not subject.messages:
+            raise ConnectError(
+                f"the client sent nothing to its server; {subject.ending}"
+            )
+        self._run_s = max(_MIN_RUN_S, 2 * self._options.answer_s, _RUN_FACTOR * seconds)
         if not _is_used(subject):
             sent = ", ".join(dict.fromkeys(m.method or "?" for m in subject.messages))
-            return f"{revision}: it sent {sent or 'nothing'}; {subject.ending}"
+            return f"{revision}: the client sent {sent}; {subject.ending}"
         return _CellRun(
             Cell("client", self._transport, revision.name),
             revision,
             _read_facts(subject),
-            max(_MIN_RUN_S, 2 * self._options.answer_s, _RUN_FACTOR * seconds),
+            self._run_s,
         )
 
     def _make_subject(

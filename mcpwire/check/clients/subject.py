@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import attrs
 
+from mcpwire.bench.client_side import client_command
 from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, PeerDied
 from mcpwire.check.clients.http import EVENTS, HttpEndpoint, HttpRequest, event
 from mcpwire.check.clients.items import correct_result
@@ -379,7 +379,7 @@ class ClientSubject:
     async def _run_client(self, target: list[str]) -> Ending:
         if callable(self._client):
             return await self._run_function(self._client, target)
-        command, *arguments = insert_target(self._client, target)
+        command, *arguments = client_command(self._client, target)
         tail = StderrTail(_OUTPUT_TAIL)
         child = spawn(Stdio(command, arguments, inherit_env=True), tail)
         os.close(child.stdin)
@@ -683,20 +683,3 @@ def _key(id: Any) -> tuple[str, Any]:
     if isinstance(id, (dict, list)):
         return "json", printable(id)
     return type(id).__name__, id
-
-
-TARGET: Final = "{target}"
-
-
-def insert_target(command: Sequence[str], target: Sequence[str]) -> list[str]:
-    """Return a client's command with the command line or URL of its server inserted.
-
-    Args:
-        command: The client's command. ``{target}`` is replaced by the URL, or by the
-            command line quoted for a shell; without it, their words are appended.
-        target: The words of the server's command line, or its URL alone.
-    """
-    text = shlex.join(target)
-    if any(TARGET in word for word in command):
-        return [word.replace(TARGET, text) for word in command]
-    return [*command, *target]
