@@ -1,5 +1,8 @@
 """Checks of clients: mcpwire's own client passes, each seeded fault is found."""
 
+import shlex
+import sys
+
 import client_mutants
 import pytest
 from client_mutants import MUTANTS, make_client
@@ -38,3 +41,44 @@ async def test_a_fault_is_found_by_its_case(fault, transport):
 def test_each_case_has_a_fault():
     found = {mutant.case for mutant in MUTANTS}
     assert [case.id for case in CASES if case.id not in found] == []
+
+
+CALLER = """
+import asyncio, sys, mcpwire
+async def main():
+    async with mcpwire.Client(sys.argv[1]) as client:
+        await client.{call}
+asyncio.run(main())
+"""
+ONE = ("--only", "C-LIFE-11.a", "--revision", "2025-11-25")
+
+
+@pytest.fixture
+def check_client(cli, tmp_path):
+    """Check a program as a client; returns the exit code, stdout and stderr."""
+
+    def check(program, *words):
+        file = tmp_path / "caller.py"
+        file.write_text(program)
+        return cli(
+            "check", "client", *words, "--", sys.executable, str(file), "{target}"
+        )
+
+    return check
+
+
+@pytest.mark.parametrize("words", [(), ("--http",)], ids=["stdio", "http"])
+def test_client_that_breaks_a_must_exits_with_6(cli, check_client, words):
+    code, out, _ = check_client(CALLER.format(call="list_tools()"), *ONE, *words)
+    assert (code, out.partition(":")[2][:7]) == (0, " 1 pass")
+    careless = CALLER.format(call="request('tools/list')")
+    code, out, _ = check_client(careless, *ONE, *words)
+    assert code == 6
+    (line,) = [each for each in out.splitlines() if "again" in each]
+    assert cli(*shlex.split(line)[2:])[0] == 6
+
+
+def test_client_that_does_not_connect_exits_with_4(check_client):
+    code, _, err = check_client("raise SystemExit('no server')")
+    assert (code, err.count("\n")) == (4, 1)
+    assert "the client sent nothing to its server; the client exited with code 1" in err

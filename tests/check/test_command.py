@@ -16,7 +16,7 @@ import pytest
 from small_http import opening, respond, with_body
 from unmeasured import pause
 
-from mcpwire.check import CASES, Report
+from mcpwire.check import CASES, CLIENT_CASES, Report
 
 HERE = Path(__file__).parent
 GOOD = ["--", sys.executable, str(HERE / "server.py")]
@@ -357,15 +357,20 @@ def test_cases_are_listed_and_explained(cli):
     assert code == 2
     assert "did you mean" in err
     assert cli("check", "list", "--only", "NOPE")[0] == 2
+    _, out, _ = cli("check", "list", "--client")
+    assert len(out.splitlines()) == len(CLIENT_CASES)
+    assert "sends" in cli("check", "explain", CLIENT_CASES[0].id)[1]
 
 
 def test_each_case_has_complete_texts():
-    for case in CASES:
+    cases = (*CASES, *CLIENT_CASES)
+    for case in cases:
         for text in (case.title, case.sends, case.expects, case.why):
             assert text, case.id
             assert "\n" not in text, case.id
         assert bool(case.source) == (case.level.value != "ROBUST"), case.id
-    assert len({case.id for case in CASES}) == len(CASES)
+    assert len({case.id for case in cases}) == len(cases)
+    assert {case.role for case in CLIENT_CASES} == {"client"}
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,6 @@ class HttpRequest:
 
     async def _send(self, data: bytes) -> None:
         self._transcript.add("sent", data, self.number)
-        self._transcript.last_sent = data
         # A client may close the connection at any time.
         with contextlib.suppress(ConnectionError, RuntimeError):
             self._writer.write(data)

@@ -6,7 +6,7 @@
     client ◄─ stdout ── relay ◄─ frames ─── mcpwire check
 
 A frame is a letter, the size of the data as four octets, and the data. To the check:
-``I`` input, ``E`` end of the input, ``S`` SIGTERM, ``B`` the client has closed the
+``P`` the process id, ``I`` input, ``E`` end of the input, ``S`` SIGTERM, ``B`` the client has closed the
 output. From the check: ``O`` output, ``R`` stderr, ``C`` close the output, ``X`` exit
 with the code in the data. Only the standard library is used, for a quick start.
 """
@@ -45,6 +45,7 @@ def main() -> None:
         except OSError:
             os._exit(0)  # the check has ended
 
+    report(b"P", str(os.getpid()).encode())
     signal.signal(signal.SIGTERM, lambda *_: report(b"S"))
     threading.Thread(target=_read_input, args=(report,), daemon=True).start()
     frames = connection.makefile("rb")

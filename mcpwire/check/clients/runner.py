@@ -30,7 +30,7 @@ from mcpwire.check.runner import (
     requested_revisions,
     select,
 )
-from mcpwire.check.subject import META, printable
+from mcpwire.check.subject import META
 from mcpwire.errors import ConnectError
 from mcpwire.versions import LATEST_SESSION
 
@@ -188,7 +188,7 @@ class _Run:
         return attrs.evolve(
             result,
             seconds=round(monotonic() - began, 4),
-            sent=printable(subject.transcript.last_sent) if is_reported else "",
+            sent=case.sends if is_reported else "",
             octets=tuple(
                 (round(o.at, 6), o.direction, o.stream, o.data)
                 for o in subject.transcript.octets

@@ -14,8 +14,10 @@ resources and prompts (`items`), and answers each request of the client.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -69,6 +71,7 @@ class PipeConnection:
         terminated: Whether it got SIGTERM.
         ended: Set when the process has ended.
         output_closed: Whether the client has closed the process's stdout.
+        pid: The process id; 0 before the process has sent it.
     """
 
     def __init__(self, writer: asyncio.StreamWriter, transcript: Transcript) -> None:
@@ -78,13 +81,13 @@ class PipeConnection:
         self.terminated = False
         self.ended = asyncio.Event()
         self.output_closed = False
+        self.pid = 0
         self._writer = writer
         self._transcript = transcript
 
     async def write(self, data: bytes) -> None:
         """Write octets to the process's stdout."""
         self._transcript.add("sent", data)
-        self._transcript.last_sent = data
         await self._send(b"O", data)
 
     async def write_stderr(self, data: bytes) -> None:
@@ -99,13 +102,18 @@ class PipeConnection:
         """End the process."""
         await self._send(b"X", bytes([code]))
 
+    def kill(self) -> None:
+        """Kill the process if it still runs."""
+        if not self.ended.is_set() and self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        self._writer.transport.abort()
+
     async def _send(self, kind: bytes, data: bytes = b"") -> None:
         if not self._writer.is_closing():
-            try:
+            with contextlib.suppress(ConnectionError):  # the client may end its server
                 self._writer.write(frame(kind, data))
                 await self._writer.drain()
-            except ConnectionError:
-                pass  # the client has ended its server
 
 
 class Exchange:
@@ -365,7 +373,7 @@ class ClientSubject:
             else:
                 server.close()
                 for connection in self.connections:
-                    await connection.exit()
+                    connection.kill()
                 await asyncio.gather(*(c.ended.wait() for c in self.connections))
             for task in list(self._tasks):
                 task.cancel()
@@ -474,6 +482,8 @@ class ClientSubject:
                 head = await reader.readexactly(HEAD_SIZE)
                 data = await reader.readexactly(int.from_bytes(head[1:], "big"))
                 match head[:1]:
+                    case b"P":
+                        connection.pid = int(data)
                     case b"I":
                         self.transcript.add("received", data)
                         connection.received += data
