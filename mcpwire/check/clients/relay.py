@@ -6,9 +6,10 @@
     client ◄─ stdout ── relay ◄─ frames ─── mcpwire check
 
 A frame is a letter, the size of the data as four octets, and the data. To the check:
-``P`` the process id, ``I`` input, ``E`` end of the input, ``S`` SIGTERM, ``B`` the client has closed the
-output. From the check: ``O`` output, ``R`` stderr, ``C`` close the output, ``X`` exit
-with the code in the data. Only the standard library is used, for a quick start.
+``P`` the process id, ``I`` input, ``E`` end of the input, ``S`` SIGTERM, ``B`` the
+client has closed the output. From the check: ``O`` output, ``R`` stderr, ``C`` close
+the output, ``X`` exit with the code in the data. Only the standard library is used, for
+a quick start.
 """
 
 from __future__ import annotations

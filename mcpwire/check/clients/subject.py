@@ -481,31 +481,37 @@ class ClientSubject:
             while True:
                 head = await reader.readexactly(HEAD_SIZE)
                 data = await reader.readexactly(int.from_bytes(head[1:], "big"))
-                match head[:1]:
-                    case b"P":
-                        connection.pid = int(data)
-                    case b"I":
-                        self.transcript.add("received", data)
-                        connection.received += data
-                        for line in lines.feed(data):
-                            self._handle_line(bytes(line), connection)
-                    case b"E":
-                        for line in lines.finish():
-                            self._handle_line(bytes(line), connection)
-                        connection.input_ended.set()
-                    case b"S":
-                        connection.terminated = True
-                    case b"B":
-                        connection.output_closed = True
+                self._handle_frame(head[:1], data, connection, lines)
                 if head[:1] in {b"E", b"S"} and not self.keeps_processes:
                     await connection.exit()
-                self._changed.set()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             connection.ended.set()
             self._changed.set()
             writer.close()
+
+    def _handle_frame(
+        self, kind: bytes, data: bytes, connection: PipeConnection, lines: LineDecoder
+    ) -> None:
+        """Handle a frame of the relay."""
+        match kind:
+            case b"P":
+                connection.pid = int(data)
+            case b"I":
+                self.transcript.add("received", data)
+                connection.received += data
+                for line in lines.feed(data):
+                    self._handle_line(bytes(line), connection)
+            case b"E":
+                for line in lines.finish():
+                    self._handle_line(bytes(line), connection)
+                connection.input_ended.set()
+            case b"S":
+                connection.terminated = True
+            case b"B":
+                connection.output_closed = True
+        self._changed.set()
 
     async def _connected(self, connection: PipeConnection) -> None:
         if self.on_connect is not None:
