@@ -14,6 +14,7 @@ from mcpwire.check.baseline import compare, read_baseline, write_baseline
 from mcpwire.check.case import Verdict
 from mcpwire.check.cases import CASES
 from mcpwire.check.cases.fuzz import SECRET_NAME
+from mcpwire.check.clients import ALL_CASES
 from mcpwire.check.clients import CASES as CLIENT_CASES
 from mcpwire.check.clients.runner import run_client
 from mcpwire.check.official import find_suite, run_official
@@ -312,7 +313,7 @@ def _case_document(case: Case) -> dict[str, Any]:
 def explain(options: Options) -> int:
     """Explain one case."""
     (case_id,) = options.words
-    cases = {case.id: case for case in (*CASES, *CLIENT_CASES)}
+    cases = {case.id: case for case in ALL_CASES}
     case = cases.get(case_id)
     if case is None:
         ids = list(cases)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mcpwire.check.cases import CASES as SERVER_CASES
 from mcpwire.check.clients.cases import (
     authorization,
     client_requests,
@@ -45,3 +46,5 @@ CASES: Final[tuple[Case, ...]] = tuple(
     case for family in FAMILIES for case in family.cases
 )
 """The cases for clients; their ids begin with ``C-``."""
+
+ALL_CASES: Final = (*SERVER_CASES, *CASES)

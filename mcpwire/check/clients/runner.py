@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 from datetime import UTC, datetime
 from time import monotonic
@@ -286,7 +285,7 @@ async def run_client(
 
     Safe to cancel: the client and its processes are ended.
     """
-    options = options or Options(jobs=os.cpu_count() or 1)
+    options = options or Options()
     began, started = monotonic(), datetime.now(UTC)
     chosen = select(options, cases)
     transport: Transport = "http" if http else "stdio"
