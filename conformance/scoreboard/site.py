@@ -239,7 +239,9 @@ def _method_values(
         "to": max((report.started for report in reports), default=""),
         "commands": {
             subject.name: {
-                "stdio": measure.command_line(subject, subject.command),
+                **dict.fromkeys(
+                    subject.transports(), measure.command_line(subject, subject.command)
+                ),
                 **{
                     name: measure.command_line(subject, server.command)
                     for name, server in subject.servers().items()
