@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.check.case import Start
+from mcpwire.check.clients.subject import HANDSHAKE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from mcpwire.check.case import CaseFunction
-    from mcpwire.check.clients.subject import ClientSubject
+    from mcpwire.check.clients.subject import ClientSubject, Exchange
 
     AddCase = Callable[..., Callable[[CaseFunction], CaseFunction]]
 
@@ -69,3 +70,31 @@ def add_observed_case(
 
     sends = attributes.pop("sends", "the answers of a correct server")
     add(id, title, start=Start.SHARED, sends=sends, expects=expects, **attributes)(run)
+
+
+def before_first_answer(
+    work: Callable[[Exchange], Awaitable[object]],
+) -> Callable[[ClientSubject], None]:
+    """Return a change of the server: it does `work` before its first answer.
+
+    That is the answer to the first request after the handshake. The change raises
+    `Absent` if the client sends no request there.
+    """
+
+    def change(client: ClientSubject) -> None:
+        need_operation(client)
+
+        async def handle(exchange: Exchange) -> None:
+            await work(exchange)
+            await exchange.correct()
+
+        client.first = handle
+
+    return change
+
+
+def need_operation(client: ClientSubject) -> None:
+    """Raise `Absent` if the client sends no request after the handshake."""
+    methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
+    if all(method.startswith("notifications/") for method in methods):
+        client.raise_absent("request after the handshake")
