@@ -1,1 +1,179 @@
 """Clients with faults in JSON-RPC, framing, ping, progress and cancellation."""
+
+import asyncio
+
+from client_mutants import incoming, outgoing
+
+import mcpwire
+
+
+def answers(message):
+    """Return whether the message is a response of the client."""
+    return "method" not in message
+
+
+def asks(message):
+    """Return whether the message is a request of the client, not of the handshake."""
+    handshake = {"initialize", "server/discover"}
+    return "id" in message and message.get("method", "initialize") not in handshake
+
+
+async def use_two_at_once(target):
+    """Make two calls at the same time."""
+    async with mcpwire.Client(target) as client:
+        one = client.call_tool("echo", {"text": "hi"})
+        two = client.call_tool("add", {"a": 1, "b": 2})
+        texts = [result.text for result in await asyncio.gather(one, two)]
+        assert texts == ["hi", "3"]
+
+
+# Ids
+
+
+@outgoing("C-RPC-01.a")
+def omits_jsonrpc(message):
+    del message["jsonrpc"]
+
+
+@outgoing("C-RPC-03.a")
+def null_id(message):
+    if message.get("method") == "tools/call":
+        return [message, {**message, "id": None}]
+    return None
+
+
+@outgoing("C-RPC-05.a")
+class ReusesId:
+    previous = None
+
+    def __call__(self, message):
+        if asks(message) and self.previous is None:
+            self.previous = message
+            return [message, message]
+        return None
+
+
+@outgoing("C-RPC-11.a")
+def notification_with_id(message):
+    if message.get("method") == "notifications/initialized":
+        return [message, {**message, "id": "n"}]
+    if message.get("method") == "tools/list":  # a stateless revision
+        return [message, {**message, "method": "notifications/x", "id": "n"}]
+    return None
+
+
+@outgoing("C-RPC-15.a", "stdio")
+def sends_batches(message):
+    if message.get("method") == "tools/list":
+        return [[message]]
+    return None
+
+
+@outgoing("C-RPC-14.a", "stdio")
+def initialize_in_batch(message):
+    if message.get("method") == "initialize":
+        return [[message]]
+    return None
+
+
+@outgoing("C-RPC-06.a", "stdio", use=use_two_at_once)
+class ReusesIdInFlight:
+    first = None
+
+    def __call__(self, message):
+        if message.get("method") != "tools/call":
+            return None
+        self.first = self.first or message["id"]
+        return [{**message, "id": self.first}, message]
+
+
+@incoming("C-A15.a", "stdio", use=use_two_at_once)
+class MatchesByOrder:
+    first = None
+
+    def __call__(self, message):
+        if "content" not in message.get("result", {}):
+            return None
+        if self.first is None:
+            self.first = message
+            return []
+        # The ids of the requests increase.
+        self.first["id"], message["id"] = sorted((self.first["id"], message["id"]))
+        return [self.first, message]
+
+
+# Responses
+
+
+@outgoing("C-RPC-07.a")
+def id_as_string(message):
+    if answers(message):
+        message["id"] = str(message["id"])
+
+
+@outgoing("C-RPC-07.b")
+def id_as_double(message):
+    if answers(message):
+        message["id"] = int(float(message["id"]))
+
+
+@outgoing("C-A13.a")
+def other_code(message):
+    if "error" in message:
+        message["error"]["code"] = -32602
+
+
+@outgoing("C-RPC-09.a")
+def code_as_string(message):
+    if "error" in message:
+        message["error"]["code"] = str(message["error"]["code"])
+
+
+def answer_to(kind, case):
+    """Add a mutant that answers messages of the server that have no answer."""
+
+    @outgoing(case)
+    class Answers:
+        has_answered = False
+
+        def __call__(self, message):
+            if asks(message) and not self.has_answered:
+                self.has_answered = True
+                error = {"code": -32601, "message": kind}
+                return [message, {"jsonrpc": "2.0", "id": "unknown", "error": error}]
+            return None
+
+
+answer_to("a notification", "C-RPC-12.a")
+answer_to("a request", "C-RPC-21.a")
+
+
+# Unusual messages
+
+
+def _is_unknown_notification(message):
+    return message.get("method", "").startswith("notifications/mcpwire")
+
+
+def _has_unknown_member(message):
+    return "mcpwireUnknown" in (message.get("result") or {})
+
+
+def stops_at(case, is_unexpected, *transports):
+    """Add a client that ends when it receives an unexpected message."""
+
+    @incoming(case, *transports)
+    def stops(message):
+        if is_unexpected(message):
+            raise ValueError("unexpected message")
+
+
+stops_at("C-A13.b", _is_unknown_notification)
+stops_at("C-RPC-33.a", _has_unknown_member)
+stops_at("C-F14.a", lambda message: message.get("id") == "unknown", "stdio")
+stops_at("C-RPC-13.a", lambda message: isinstance(message, list))
+
+
+@incoming("C-A14.a", "stdio")
+def drops_errors(message):
+    return [] if message.get("error", {}).get("message") == "no\nresult" else None
