@@ -8,8 +8,8 @@
 `outgoing` changes messages of the client, `incoming` those that it receives, and
 `requests` its HTTP requests. The function returns the messages (or bytes) that take the
 place of the message, or ``None`` to leave it as it is. It is made anew for each client,
-if it is a class. `reader` reads a line from the server's stdout, and `closer` ends its
-process; both are coroutine functions. `use` uses the target of a client.
+if it is a class. `reader` reads a line from the server's stdout, `closer` ends its
+process, and `spawner` starts it, as coroutine functions. `use` uses the target.
 """
 
 import asyncio
@@ -65,6 +65,7 @@ incoming = _decorator("incoming")
 requests = _decorator("requests")
 reader = _decorator("reader")
 closer = _decorator("closer")
+spawner = _decorator("spawner")
 
 
 def make_client(*, use=None, **hooks):
@@ -121,7 +122,10 @@ async def read_line(stream):
 
 async def close_input(process):
     process.stdin.close()
-    await process.wait()
+    try:
+        await asyncio.wait_for(process.wait(), 2)
+    except TimeoutError:
+        process.kill()
 
 
 class Wire(httpx.AsyncHTTPTransport):
@@ -129,15 +133,17 @@ class Wire(httpx.AsyncHTTPTransport):
 
     def __init__(
         self,
+        *,
         outgoing=None,
         incoming=None,
         requests=None,
         reader=read_line,
         closer=close_input,
+        spawner=asyncio.create_subprocess_exec,
     ):
         super().__init__()
         self.outgoing, self.incoming, self.requests = outgoing, incoming, requests
-        self.reader, self.closer = reader, closer
+        self.reader, self.closer, self.spawner = reader, closer, spawner
 
     @contextlib.asynccontextmanager
     async def target(self, where):
@@ -153,7 +159,7 @@ class Wire(httpx.AsyncHTTPTransport):
 
     @contextlib.asynccontextmanager
     async def process(self, command):
-        process = await asyncio.create_subprocess_exec(
+        process = await self.spawner(
             command.command, *command.args, stdin=-1, stdout=-1, limit=1 << 26
         )
         received = []
@@ -181,7 +187,8 @@ class Wire(httpx.AsyncHTTPTransport):
         finally:
             if process.returncode is None:
                 process.kill()
-            await process.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), 2)
 
     # Over HTTP
 

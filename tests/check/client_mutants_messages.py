@@ -1,8 +1,18 @@
 """Clients with faults in JSON-RPC, framing, ping, progress and cancellation."""
 
 import asyncio
+import json
+import os
 
-from client_mutants import incoming, outgoing
+from client_mutants import (
+    closer,
+    incoming,
+    outgoing,
+    read_line,
+    reader,
+    spawner,
+    use_all,
+)
 
 import mcpwire
 
@@ -177,3 +187,138 @@ stops_at("C-RPC-13.a", lambda message: isinstance(message, list))
 @incoming("C-A14.a", "stdio")
 def drops_errors(message):
     return [] if message.get("error", {}).get("message") == "no\nresult" else None
+
+
+# Lines
+
+
+@outgoing("C-TR-STDIO-01.a", "stdio")
+def indents_requests(message):
+    return [json.dumps(message, indent=1).encode()] if asks(message) else None
+
+
+@outgoing("C-RPC-02.a", "stdio")
+def starts_with_bom(message):
+    if message.get("method") in {"initialize", "server/discover"}:
+        return [b"\xef\xbb\xbf" + json.dumps(message).encode()]
+    return None
+
+
+@outgoing("C-RPC-02.a", "http")
+def writes_latin_1(message):
+    if message.get("method") == "tools/call":
+        text = json.dumps(message).replace('"echo"', '"\xe9"')
+        return [text.encode("latin-1")]
+    return None
+
+
+@reader("C-F11.a", "stdio")
+class DecodesChunks:
+    data = b""
+
+    async def __call__(self, stream):
+        while b"\n" not in self.data:
+            if not (chunk := await stream.read(65_536)):
+                return b""
+            self.data += chunk.decode().encode()
+        line, _, self.data = self.data.partition(b"\n")
+        return line
+
+
+def stops_at_line(case, is_unexpected):
+    """Add a client that ends when it reads an unexpected line."""
+
+    @reader(case, "stdio")
+    async def stops(stream):
+        line = await stream.readline()
+        if line and is_unexpected(line):
+            raise ValueError("unexpected line")
+        return line
+
+
+def _is_no_message(line):
+    try:
+        return "jsonrpc" not in json.loads(line or b"{}")
+    except UnicodeDecodeError:
+        return False
+    except ValueError:
+        return True
+
+
+def _is_not_utf8(line):
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+stops_at_line("C-F12.a", lambda line: not line.strip())
+stops_at_line("C-F12.b", _is_no_message)
+stops_at_line("C-F13.a", _is_not_utf8)
+stops_at_line("C-F13.b", lambda line: line.startswith(b"\xef\xbb\xbf"))
+stops_at_line("C-F13.c", lambda line: len(line.decode().splitlines()) > 1)
+stops_at_line("C-A16.a", lambda line: len(line) > 65_536)
+
+
+@reader("C-F11.b", "stdio")
+async def reads_one_line_a_chunk(stream):
+    lines = (await stream.read(65_536)).splitlines()
+    if len(lines) > 1:
+        raise ValueError("unexpected second line")
+    return b"".join(lines)
+
+
+# The process
+
+
+@spawner("C-TR-STDIO-05.a", "stdio")
+async def ends_at_stderr(*command, **options):
+    process = await asyncio.create_subprocess_exec(*command, stderr=-1, **options)
+
+    async def watch():
+        if await process.stderr.read(1):
+            process.kill()
+
+    process.watch = asyncio.create_task(watch())
+    return process
+
+
+@spawner("C-A16.b", "stdio")
+async def reads_no_stderr(*command, **options):
+    unread, stderr = os.pipe()
+    process = await asyncio.create_subprocess_exec(*command, stderr=stderr, **options)
+    os.close(stderr)
+
+    async def close():
+        await process.wait()
+        os.close(unread)
+
+    process.close = asyncio.create_task(close())
+    return process
+
+
+@closer("C-LIFE-12.a", "stdio")
+@closer("C-TR-STDIO-12.a", "stdio")
+async def terminates_first(process):
+    process.terminate()
+    await process.wait()
+
+
+@spawner("C-LIFE-12.b", "stdio")
+@spawner("C-TR-STDIO-12.b", "stdio")
+async def ends_only_the_shell(*command, **options):
+    shell = ("sh", "-c", '"$@"; true', "sh")
+    return await asyncio.create_subprocess_exec(*shell, *command, **options)
+
+
+async def waits_after_an_error(target):
+    """Use the server; after an error wait forever."""
+    try:
+        await use_all(target)
+    except mcpwire.MCPError:
+        await asyncio.Event().wait()
+
+
+for case in ("C-F02.a", "C-F04.a", "C-F05.a"):
+    reader(case, "stdio", use=waits_after_an_error)(read_line)

@@ -98,3 +98,10 @@ def need_operation(client: ClientSubject) -> None:
     methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
     if all(method.startswith("notifications/") for method in methods):
         client.raise_absent("request after the handshake")
+
+
+def need_ending(client: ClientSubject) -> None:
+    """Raise `Absent` if the client does not end by itself with a correct server."""
+    ending = client.facts.ending or client.ending
+    if ending is None or ending.code is None:
+        client.raise_absent("end of the client by itself")

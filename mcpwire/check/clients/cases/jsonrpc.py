@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Finding, NoAnswer, Start, since
@@ -10,6 +11,7 @@ from mcpwire.check.clients.cases._forms import (
     add_observed_case,
     add_undisturbed_case,
     before_first_answer,
+    need_ending,
     need_operation,
 )
 from mcpwire.check.clients.items import correct_result
@@ -412,6 +414,7 @@ add_undisturbed_case(
 )
 async def errors_as_answers(client: ClientSubject) -> None:
     need_operation(client)
+    need_ending(client)
     codes = iter((-32603, -32602, -32000, 7, -32099))
 
     async def fail(exchange: Exchange) -> None:
@@ -461,8 +464,18 @@ add_undisturbed_case(
 
 # --- several requests at once ---------------------------------------------------------
 
-_HOLD_STEP_S: Final = 0.02
+_HOLD_S: Final = 0.2
 _MAX_HELD_MESSAGES: Final = 8
+
+
+def _requests_after(first: Message, client: ClientSubject) -> list[Message]:
+    """Return the requests after a request to the same process."""
+    for connection in client.connections:
+        for index, message in enumerate(connection.messages):
+            if message is first:
+                later = connection.messages[index + 1 :]
+                return [m for m in later if m.method and "id" in m.value]
+    return []
 
 
 async def run_with_two_requests(client: ClientSubject) -> list[Message]:
@@ -476,27 +489,19 @@ async def run_with_two_requests(client: ClientSubject) -> list[Message]:
     need_operation(client)
     found: list[Message] = []
     held: list[Message] = []
+    answered = asyncio.Event()  # a request while another one is held
 
     async def hold(exchange: Exchange) -> None:
         if not held and not found and len(client.messages) < _MAX_HELD_MESSAGES:
             held.append(exchange.message)
-            await wait_for_second(exchange.message)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(answered.wait(), _HOLD_S)
+            if later := _requests_after(exchange.message, client):
+                found.extend([exchange.message, *later])
             held.clear()
         await exchange.correct()
-
-    async def wait_for_second(first: Message) -> None:
-        (messages,) = (
-            c.messages
-            for c in client.connections
-            if any(m is first for m in c.messages)
-        )
-        start = len(messages)
-        for _ in range(10):
-            await asyncio.sleep(_HOLD_STEP_S)
-            later = [m for m in messages[start:] if m.method and "id" in m.value]
-            if later:
-                found.extend([first, *later])
-                return
+        if held:
+            answered.set()
 
     methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
     client.answers |= dict.fromkeys(methods, hold)
