@@ -29,10 +29,10 @@ def asks(message):
 
 
 async def use_two_at_once(target):
-    """Make two calls at the same time."""
+    """Make two calls with progress at the same time."""
     async with mcpwire.Client(target) as client:
-        one = client.call_tool("echo", {"text": "hi"})
-        two = client.call_tool("add", {"a": 1, "b": 2})
+        one = client.call_tool("echo", {"text": "hi"}, on_progress=print)
+        two = client.call_tool("add", {"a": 1, "b": 2}, on_progress=print)
         texts = [result.text for result in await asyncio.gather(one, two)]
         assert texts == ["hi", "3"]
 
@@ -322,3 +322,56 @@ async def waits_after_an_error(target):
 
 for case in ("C-F02.a", "C-F04.a", "C-F05.a"):
     reader(case, "stdio", use=waits_after_an_error)(read_line)
+
+
+# Ping, progress and cancellation
+
+
+@outgoing("C-PING-01.a")
+def answers_pong(message):
+    if message.get("result") == {}:
+        message["result"] = "pong"
+
+
+def adds_token(case, token, *transports, use=None):
+    """Add a client whose calls have a progress token."""
+
+    @outgoing(case, *transports, use=use)
+    def with_token(message):
+        if message.get("method") == "tools/call":
+            message["params"].setdefault("_meta", {})["progressToken"] = token
+
+
+adds_token("C-PROG-01.a", 1.5)
+adds_token("C-PROG-01.b", "a token", "stdio", use=use_two_at_once)
+
+
+def cancels(case, method, id):
+    """Add a client that cancels a request of some id after a message."""
+
+    @outgoing(case)
+    class Cancels:
+        initialize = None
+
+        def __call__(self, message):
+            if message.get("method") == "initialize":
+                self.initialize = message["id"]
+            if message.get("method") != method:
+                return None
+            params = {"requestId": id or self.initialize}
+            cancelled = "notifications/cancelled"
+            return [message, {"jsonrpc": "2.0", "method": cancelled, "params": params}]
+
+
+cancels("C-LIFE-16.a", "notifications/initialized", None)
+cancels("C-CAN-01.a", "tools/call", "unknown")
+cancels("C-CAN-02.a", "tools/call", "unknown")
+
+
+def _is(method):
+    return lambda message: message.get("method") == method
+
+
+stops_at("C-A17.a", _is("notifications/progress"))
+stops_at("C-CAN-06.a", _is("notifications/cancelled"))
+stops_at("C-CAN-08.a", _is("notifications/cancelled"))

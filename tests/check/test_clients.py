@@ -3,6 +3,7 @@
 import client_mutants
 import pytest
 from client_mutants import MUTANTS, make_client
+from client_mutants_messages import use_two_at_once
 
 from mcpwire.check import Options, Verdict
 from mcpwire.check.clients import CASES
@@ -22,6 +23,14 @@ async def test_own_client_passes_every_case(http):
     report = await run_client(make_client(), Options(speed="full"), http=http)
     assert [r for r in report.results if r.verdict not in GOOD] == []
     assert {score.points for score in report.scores().values()} == {100}
+
+
+async def test_own_client_passes_with_two_calls_at_once():
+    only = ("C-A15.a", "C-RPC-06.a", "C-PROG-01.a", "C-PROG-01.b")
+    client = make_client(use=use_two_at_once)
+    report = await run_client(client, Options(only=only, speed="full"))
+    assert {result.case for result in report.results} == {*only}
+    assert {result.verdict for result in report.results} == {Verdict.PASS}
 
 
 @pytest.mark.parametrize(
