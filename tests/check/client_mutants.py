@@ -26,6 +26,8 @@ from mcpwire.transports import Messages
 from mcpwire.transports.targets import Stdio
 
 MUTANTS = []
+ENDING = []
+"""Tasks that wait for the end of processes."""
 
 
 @attrs.frozen
@@ -187,8 +189,9 @@ class Wire(httpx.AsyncHTTPTransport):
         finally:
             if process.returncode is None:
                 process.kill()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), 2)
+            # While a descendant has its stdout, it does not end.
+            ENDING.append(asyncio.create_task(process.wait()))
+            await asyncio.wait(ENDING[-1:], timeout=2)
 
     # Over HTTP
 

@@ -1,8 +1,10 @@
 """Checks of clients: mcpwire's own client passes, each seeded fault is found."""
 
+import asyncio
+
 import client_mutants
 import pytest
-from client_mutants import MUTANTS, make_client
+from client_mutants import ENDING, MUTANTS, make_client
 from client_mutants_messages import use_two_at_once
 
 from mcpwire.check import Options, Verdict
@@ -43,6 +45,8 @@ async def test_a_fault_is_found_by_its_case(fault, transport):
     is_quick = {LATEST_SESSION.name, LATEST.name} & {*case.revisions}
     options = Options(only=(fault.case,), speed="quick" if is_quick else "full")
     report = await run_client(fault.make(), options, http=transport == "http")
+    await asyncio.gather(*ENDING)
+    ENDING.clear()
     assert {result.verdict for result in report.results} & BAD
 
 
