@@ -10,13 +10,12 @@ from mcpwire.check.case import LEGACY, MODERN, Family, Start, since
 from mcpwire.check.clients.cases._forms import (
     add_observed_case,
     add_undisturbed_case,
+    answer_with,
     before_first_answer,
     need_ending,
     need_operation,
 )
-from mcpwire.check.clients.items import correct_result
-from mcpwire.check.clients.subject import HANDSHAKE, make_message
-from mcpwire.errors import RPCError
+from mcpwire.check.clients.subject import make_message
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -82,35 +81,6 @@ add_observed_case(
 
 
 # --- lines of the server --------------------------------------------------------------
-
-
-def answer_with(
-    write: Callable[[Exchange, dict[str, Any]], Awaitable[object]],
-    *,
-    is_handshake: bool = True,
-) -> Callable[[ClientSubject], None]:
-    """Return a change of the server: `write` sends the message of each answer."""
-
-    def change(client: ClientSubject) -> None:
-        need_operation(client)
-
-        async def answer(exchange: Exchange) -> None:
-            method = exchange.message.method or ""
-            response = {"jsonrpc": "2.0", "id": exchange.id}
-            try:
-                result = correct_result(client, method, exchange.params)
-            except RPCError:
-                result = None
-            if result is None or method == "subscriptions/listen":
-                await exchange.correct()
-            else:
-                await write(exchange, {**response, "result": result})
-
-        methods = {key.partition(" ")[0] for key in client.facts.sent}
-        methods -= frozenset() if is_handshake else HANDSHAKE
-        client.answers |= dict.fromkeys(methods, answer)
-
-    return change
 
 
 def _with_text(message: dict[str, Any], text: str = _TEXT) -> dict[str, Any]:

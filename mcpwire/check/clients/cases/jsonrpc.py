@@ -10,13 +10,14 @@ from mcpwire.check.case import LEGACY, MODERN, Family, Finding, NoAnswer, Start,
 from mcpwire.check.clients.cases._forms import (
     add_observed_case,
     add_undisturbed_case,
+    answer_with,
     before_first_answer,
+    handle_requests,
     need_ending,
     need_operation,
 )
 from mcpwire.check.clients.items import correct_result
-from mcpwire.check.clients.subject import HANDSHAKE, make_message
-from mcpwire.errors import RPCError
+from mcpwire.check.clients.subject import make_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -349,35 +350,24 @@ def _add_unknown_members(value: Any) -> Any:
     return {**members, "mcpwireUnknown": {"list": [1, None]}}
 
 
-def _answer_with_unknown_members(client: ClientSubject) -> None:
-    async def answer(exchange: Exchange) -> None:
-        method = exchange.message.method or ""
-        try:
-            result = correct_result(client, method, exchange.params)
-        except RPCError:
-            result = None
-        if result is None or method == "subscriptions/listen":
-            await exchange.correct()
-        else:
-            await exchange.answer(_add_unknown_members(result))
-
-    methods = {key.partition(" ")[0] for key in client.facts.sent}
-    client.answers |= dict.fromkeys(methods, answer)
+async def _answer_with_unknown_members(
+    exchange: Exchange, message: dict[str, Any]
+) -> None:
+    result = _add_unknown_members(message["result"])
+    await exchange.finish({**message, "result": result})
 
 
 add_undisturbed_case(
     FAMILY.robust,
     "C-RPC-33.a",
     "unknown members of results and capabilities are ignored",
-    rules=("RPC-33",),
-    change=_answer_with_unknown_members,
+    change=answer_with(_answer_with_unknown_members),
     sends="results, capabilities, tools and contents with a further member",
     why="newer servers have further members",
 )
 
 
 def _wrap_answers(client: ClientSubject) -> None:
-    need_operation(client)
     finished: list[Any] = []
 
     async def answer(exchange: Exchange) -> None:
@@ -389,8 +379,7 @@ def _wrap_answers(client: ClientSubject) -> None:
         finished.append(exchange.id)
         await exchange.correct()
 
-    methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
-    client.answers |= dict.fromkeys(methods, answer)
+    handle_requests(client, answer)
 
 
 add_undisturbed_case(
@@ -413,15 +402,13 @@ add_undisturbed_case(
     why="one error stops the client forever",
 )
 async def errors_as_answers(client: ClientSubject) -> None:
-    need_operation(client)
     need_ending(client)
     codes = iter((-32603, -32602, -32000, 7, -32099))
 
     async def fail(exchange: Exchange) -> None:
         await exchange.fail(next(codes, -1), "no\nresult", [None, {"detail": "none"}])
 
-    methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
-    client.answers |= dict.fromkeys(methods, fail)
+    handle_requests(client, fail)
     await client.run()
 
 
@@ -486,7 +473,6 @@ async def run_with_two_requests(client: ClientSubject) -> list[Message]:
     Raises:
         Absent: The client waits for each answer before its next request.
     """
-    need_operation(client)
     found: list[Message] = []
     held: list[Message] = []
     answered = asyncio.Event()  # a request while another one is held
@@ -503,8 +489,7 @@ async def run_with_two_requests(client: ClientSubject) -> list[Message]:
         if held:
             answered.set()
 
-    methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
-    client.answers |= dict.fromkeys(methods, hold)
+    handle_requests(client, hold)
     await client.run_undisturbed("the client sends and ends as with a correct server")
     if not found:
         client.raise_absent("second request before the first answer")

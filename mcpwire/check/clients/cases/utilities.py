@@ -9,10 +9,10 @@ from mcpwire.check.clients.cases._forms import (
     add_observed_case,
     add_undisturbed_case,
     before_first_answer,
-    need_operation,
+    handle_requests,
 )
 from mcpwire.check.clients.cases.jsonrpc import run_with_two_requests
-from mcpwire.check.clients.subject import HANDSHAKE, make_message
+from mcpwire.check.clients.subject import make_message
 
 if TYPE_CHECKING:
     from mcpwire.check.clients.subject import ClientSubject, Exchange
@@ -122,7 +122,6 @@ async def tokens_in_flight(client: ClientSubject) -> None:
 
 
 def _send_unknown_progress(client: ClientSubject) -> None:
-    need_operation(client)
     tokens: list[Any] = ["mcpwire", 10**9]
 
     async def answer(exchange: Exchange) -> None:
@@ -134,8 +133,7 @@ def _send_unknown_progress(client: ClientSubject) -> None:
             tokens.append(_token(exchange.message))
         await exchange.correct()
 
-    methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
-    client.answers |= dict.fromkeys(methods, answer)
+    handle_requests(client, answer)
 
 
 add_undisturbed_case(
