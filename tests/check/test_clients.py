@@ -1,15 +1,18 @@
 """Checks of clients: mcpwire's own client passes, each seeded fault is found."""
 
+import asyncio
 import shlex
 import sys
 
 import client_mutants
 import pytest
-from client_mutants import MUTANTS, make_client
+from client_mutants import ENDING, MUTANTS, make_client
+from client_mutants_messages import use_two_at_once
 
 from mcpwire.check import Options, Verdict
 from mcpwire.check.clients import CASES
 from mcpwire.check.clients.runner import run_client
+from mcpwire.versions import LATEST, LATEST_SESSION
 
 pytestmark = pytest.mark.unchecked_wire(
     "clients with seeded faults, and broken servers"
@@ -26,15 +29,26 @@ async def test_own_client_passes_every_case(http):
     assert {score.points for score in report.scores().values()} == {100}
 
 
+async def test_own_client_passes_with_two_calls_at_once():
+    only = ("C-A15.a", "C-RPC-06.a", "C-PROG-01.a", "C-PROG-01.b")
+    client = make_client(use=use_two_at_once)
+    report = await run_client(client, Options(only=only, speed="full"))
+    assert {result.case for result in report.results} == {*only}
+    assert {result.verdict for result in report.results} == {Verdict.PASS}
+
+
 @pytest.mark.parametrize(
     ("fault", "transport"),
     [(m, t) for m in MUTANTS for t in m.transports],
     ids=lambda each: each if isinstance(each, str) else each.name,
 )
 async def test_a_fault_is_found_by_its_case(fault, transport):
-    report = await run_client(
-        fault.make(), Options(only=(fault.case,)), http=transport == "http"
-    )
+    (case,) = [case for case in CASES if case.id == fault.case]
+    is_quick = {LATEST_SESSION.name, LATEST.name} & {*case.revisions}
+    options = Options(only=(fault.case,), speed="quick" if is_quick else "full")
+    report = await run_client(fault.make(), options, http=transport == "http")
+    await asyncio.gather(*ENDING)
+    ENDING.clear()
     assert {result.verdict for result in report.results} & BAD
 
 

@@ -299,6 +299,7 @@ class ClientSubject:
         messages: All received messages, in order.
         requests: All HTTP requests, in order.
         connections: All processes, over stdio.
+        left_processes: Those that had not ended when the client ended.
         random: Random numbers with the seed of the case.
     """
 
@@ -332,6 +333,7 @@ class ClientSubject:
         self.messages: list[Message] = []
         self.requests: list[HttpRequest] = []
         self.connections: list[PipeConnection] = []
+        self.left_processes: list[PipeConnection] = []
         self.streams: list[HttpRequest] = []
         self.ending: Ending | None = None
         self._responses: dict[tuple[str, Any], asyncio.Future[Message]] = {}
@@ -396,6 +398,7 @@ class ClientSubject:
         ended = asyncio.create_task(child.exited.wait())
         try:
             has_ended = await self._wait_end(ended)
+            await self._find_left_processes()
         finally:
             await child.stop(close_grace=0.0, terminate_grace=_CLOSE_GRACE_S)
             ended.cancel()
@@ -426,6 +429,7 @@ class ClientSubject:
         work = asyncio.ensure_future(function(where))
         try:
             has_ended = await self._wait_end(work)
+            await self._find_left_processes()
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
@@ -434,6 +438,16 @@ class ClientSubject:
         error = work.exception()
         text = "" if error is None else f"{type(error).__name__}: {error}"
         return Ending(0 if error is None else 1, text)
+
+    async def _find_left_processes(self) -> None:
+        """Find processes that outlive the client, if they do not end by themselves."""
+        if self.keeps_processes:
+            try:
+                async with TimeLimit(self.bound_s):
+                    await asyncio.gather(*(c.ended.wait() for c in self.connections))
+            except TimeoutError:
+                running = [c for c in self.connections if not c.ended.is_set()]
+                self.left_processes = running
 
     async def _wait_end(self, ended: asyncio.Future[Any]) -> bool:
         """Wait until the client has ended or is idle; return whether it has ended."""

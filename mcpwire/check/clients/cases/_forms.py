@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.check.case import Start
+from mcpwire.check.clients.items import correct_result
+from mcpwire.check.clients.subject import HANDSHAKE
+from mcpwire.errors import RPCError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from mcpwire.check.case import CaseFunction
-    from mcpwire.check.clients.subject import ClientSubject
+    from mcpwire.check.clients.subject import ClientSubject, Exchange, Handler
 
     AddCase = Callable[..., Callable[[CaseFunction], CaseFunction]]
 
@@ -69,3 +72,77 @@ def add_observed_case(
 
     sends = attributes.pop("sends", "the answers of a correct server")
     add(id, title, start=Start.SHARED, sends=sends, expects=expects, **attributes)(run)
+
+
+def before_first_answer(
+    work: Callable[[Exchange], Awaitable[object]],
+) -> Callable[[ClientSubject], None]:
+    """Return a change of the server: it does `work` before its first answer.
+
+    That is the answer to the first request after the handshake. The change raises
+    `Absent` if the client sends no request there.
+    """
+
+    def change(client: ClientSubject) -> None:
+        need_operation(client)
+
+        async def handle(exchange: Exchange) -> None:
+            await work(exchange)
+            await exchange.correct()
+
+        client.first = handle
+
+    return change
+
+
+def handle_requests(client: ClientSubject, handler: Handler) -> None:
+    """Let a handler answer all requests after the handshake.
+
+    Raises:
+        Absent: The client sends no request there.
+    """
+    need_operation(client)
+    methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
+    client.answers |= dict.fromkeys(methods, handler)
+
+
+def answer_with(
+    write: Callable[[Exchange, dict[str, Any]], Awaitable[object]],
+    *,
+    is_handshake: bool = True,
+) -> Callable[[ClientSubject], None]:
+    """Return a change of the server: `write` sends the message of each result."""
+
+    async def answer(exchange: Exchange) -> None:
+        client, method = exchange.client, exchange.message.method or ""
+        try:
+            result = correct_result(client, method, exchange.params)
+        except RPCError:
+            result = None
+        if result is None or method == "subscriptions/listen":
+            await exchange.correct()
+        else:
+            await write(
+                exchange, {"jsonrpc": "2.0", "id": exchange.id, "result": result}
+            )
+
+    def change(client: ClientSubject) -> None:
+        handle_requests(client, answer)
+        if is_handshake:
+            client.answers |= dict.fromkeys(HANDSHAKE, answer)
+
+    return change
+
+
+def need_operation(client: ClientSubject) -> None:
+    """Raise `Absent` if the client sends no request after the handshake."""
+    methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
+    if all(method.startswith("notifications/") for method in methods):
+        client.raise_absent("request after the handshake")
+
+
+def need_ending(client: ClientSubject) -> None:
+    """Raise `Absent` if the client does not end by itself with a correct server."""
+    ending = client.facts.ending or client.ending
+    if ending is None or ending.code is None:
+        client.raise_absent("end of the client by itself")
