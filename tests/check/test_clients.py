@@ -45,7 +45,8 @@ async def test_own_client_passes_with_two_calls_at_once():
 async def test_a_fault_is_found_by_its_case(fault, transport):
     (case,) = [case for case in CASES if case.id == fault.case]
     is_quick = {LATEST_SESSION.name, LATEST.name} & {*case.revisions}
-    options = Options(only=(fault.case,), speed="quick" if is_quick else "full")
+    speed = "quick" if is_quick else "full"
+    options = Options(only=(fault.case,), speed=speed, answer_s=1.0)
     report = await run_client(fault.make(), options, http=transport == "http")
     await asyncio.gather(*ENDING)
     ENDING.clear()

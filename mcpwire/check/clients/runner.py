@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 
 _FIRST_RUN_S: Final = 60.0
 """Time limit of the first runs: `npx -y` and `uvx` download a client first."""
-_MIN_RUN_S: Final = 10.0
 _RUN_FACTOR: Final = 10
-"""Time limit of a case, as a multiple of the run against a correct server."""
+"""Time limit of a case as a multiple of the first run, besides two answers."""
 
 
 @attrs.frozen
@@ -121,7 +120,7 @@ class _Run:
             raise ConnectError(
                 f"the client sent nothing to its server; {subject.ending}"
             )
-        self._run_s = max(_MIN_RUN_S, 2 * self._options.answer_s, _RUN_FACTOR * seconds)
+        self._run_s = 2 * self._options.answer_s + _RUN_FACTOR * seconds
         if not _is_used(subject):
             sent = ", ".join(dict.fromkeys(m.method or "?" for m in subject.messages))
             return f"{revision}: the client sent {sent}; {subject.ending}"
