@@ -95,7 +95,9 @@ async def use_all(target):
         sampling=lambda _: types.CreateMessageResult(
             role="assistant", content=types.TextContent("a text"), model="none"
         ),
-        elicitation=lambda _: {},
+        elicitation=lambda form: dict.fromkeys(
+            form.requested_schema.required or (), "a text"
+        ),
         roots=["file:///tmp"],
     )
     async with client:
