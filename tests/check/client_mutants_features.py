@@ -25,6 +25,13 @@ async def use_model(target):
         await client.list_tools()
 
 
+async def use_url(target):
+    """Use the server as a client whose user opens no page."""
+    elicitation = mcpwire.Elicitation(url=lambda _: "decline")
+    async with mcpwire.Client(target, elicitation=elicitation) as client:
+        await client.list_tools()
+
+
 async def use_changing_roots(target):
     """Report a change of the roots."""
     async with mcpwire.Client(target, roots=["file:///tmp"]) as client:
@@ -60,7 +67,7 @@ CURSOR_CHANGES = {
     "unescapes": lambda cursor: cursor.replace("%2F", "/"),
     "decodes": lambda cursor: cursor.replace("\\u00e9", "\u00e9"),
     "reads_numbers": lambda cursor: str(int(cursor)) if cursor.isdigit() else cursor,
-    "shortens": lambda cursor: cursor[:8192],
+    "shortens": lambda cursor: cursor[:4096],
     "composes": lambda cursor: cursor.replace("e\u0301", "\u00e9"),
 }
 
@@ -72,12 +79,12 @@ for name, change in CURSOR_CHANGES.items():
             params["cursor"] = change(params["cursor"])
 
     changes_cursor.__name__ = f"{name}_cursor"
-    outgoing("C-PAGE-02.a")(changes_cursor)
+    outgoing("C-PAGE-02.a", "stdio")(changes_cursor)
 
 
 @incoming("C-PAGE-02.a")
 def refuses_long_cursors(message):
-    assert len((message.get("result") or {}).get("nextCursor") or "") < 9000
+    assert len((message.get("result") or {}).get("nextCursor") or "") < 4500
 
 
 @incoming("C-PAGE-03.a")
@@ -86,7 +93,7 @@ def empty_cursor_is_the_end(message):
         del message["result"]["nextCursor"]
 
 
-@incoming("C-F48.a")
+@incoming("C-F48.a", "stdio")
 class FollowsEachCursor:
     """Makes the cursors differ for the client, and the same for the server."""
 
@@ -107,7 +114,7 @@ def requires_string_cursor(message):
 # --- results --------------------------------------------------------------------------
 
 
-def _refuses(case, text):
+def _refuses(case, text, *transports):
     """Add a client that refuses messages with a text."""
 
     def refuses(message):
@@ -115,13 +122,13 @@ def _refuses(case, text):
             raise ValueError(f"unexpected {text}")
 
     refuses.__name__ = f"refuses {text}"
-    incoming(case)(refuses)
+    incoming(case, *transports)(refuses)
 
 
 _refuses("C-D40.a", '"newMember"')
 _refuses("C-D41.a", '"hologram"')
 for _text in ('"audio"', '"blob"', '"structuredContent"', '"resource_link"', '"$defs"'):
-    _refuses("C-D42.a", _text)
+    _refuses("C-D42.a", _text, "stdio")
 _refuses("C-D43.a", '"inputSchema": null')
 _refuses("C-D45.a", '"emergency"')
 _refuses("C-D45.a", "never-subscribed")
@@ -135,13 +142,18 @@ def normalizes_uris(message):
         params["uri"] += "/"
 
 
+def _request(url):
+    """Request a URL, without waiting for the response."""
+    url = urlsplit(url)
+    with socket.create_connection((url.hostname, url.port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+
+
 def fetches_refs(message):
     for tool in (message.get("result") or {}).get("tools", ()):
         text = tool["inputSchema"].get("properties", {}).get("text", {})
         if "$ref" in text:
-            url = urlsplit(text["$ref"])
-            with socket.create_connection((url.hostname, url.port)) as connection:
-                connection.sendall(b"GET /schema.json HTTP/1.1\r\nHost: a\r\n\r\n")
+            _request(text["$ref"])
 
 
 incoming("C-SCH-06.a")(fetches_refs)
@@ -224,8 +236,17 @@ def fills_in_anything(message):
 
 
 @outgoing("C-ELIC-06.a")
-def ignores_defaults(message):
-    (message.get("result") or {}).pop("content", None)
+def forgets_false(message):
+    result = message.get("result") or {}
+    if "content" in result:
+        result["content"] = {k: v for k, v in result["content"].items() if v}
+
+
+@incoming("C-ELIC-12.a", use=use_url)
+def shows_a_preview(message):
+    params = message.get("params") or {}
+    if "url" in params:
+        _request(params["url"])
 
 
 # --- schemas --------------------------------------------------------------------------

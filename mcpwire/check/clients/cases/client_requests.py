@@ -14,11 +14,13 @@ from mcpwire.check.clients.cases._asking import (
     elicit,
     sample,
 )
+from mcpwire.check.clients.cases._canary import Canary
 from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
 from mcpwire.check.schemas import load_validators
 from mcpwire.check.subject import printable
 
 if TYPE_CHECKING:
+    from mcpwire.check.clients.cases._asking import Request
     from mcpwire.check.clients.subject import ClientSubject, Exchange
 
 FAMILY: Final = Family("asking", defaults={"role": "client"})
@@ -181,6 +183,12 @@ async def task_ignored(client: ClientSubject) -> None:
 # --- elicitation ----------------------------------------------------------------------
 
 
+def _by_url(url: str) -> Request:
+    page = {"elicitationId": "e-1", "url": url}
+    message = {"mode": "url", "message": "Please open the page."}
+    return "elicitation/create", {**message, **page}
+
+
 @case.must(
     "C-ELIC-25.a",
     "an elicitation in an undeclared mode is refused with -32602",
@@ -192,14 +200,8 @@ async def task_ignored(client: ClientSubject) -> None:
     why="the server waits for a user who never sees the question",
 )
 async def undeclared_mode(client: ClientSubject) -> None:
-    by_url = {"elicitationId": "e-1", "url": "https://check.example/form"}
-    modes = {
-        "form": elicit(mode="form"),
-        "url": (
-            "elicitation/create",
-            {"mode": "url", "message": "Please open the page.", **by_url},
-        ),
-    }
+    url = _by_url("https://check.example/form")
+    modes = {"form": elicit(mode="form"), "url": url}
     requests = [
         request
         for mode, request in modes.items()
@@ -269,29 +271,48 @@ async def form_is_valid(client: ClientSubject) -> None:
 
 @case.should(
     "C-ELIC-06.a",
-    "an accepted form contains a value for each field with a default",
+    "a client that fills in defaults fills in all of them",
     source="client/elicitation#requested-schema",
     revisions=_TASKS,
     needs=("elicitation.form",),
     sends="an elicitation with a default in each type of field",
-    expects="a value for each field, or no accepted form",
-    why="the tool asks again for values that it has proposed",
+    expects="values for all fields or for none, or no accepted form",
+    why="the tool works without the values that it has proposed",
 )
 async def defaults_are_filled(client: ClientSubject) -> None:
     fields = {
         "text": {"type": "string", "default": "hello"},
-        "count": {"type": "integer", "default": 7},
+        "count": {"type": "integer", "default": 0},
         "ratio": {"type": "number", "default": 0.5},
         "agree": {"type": "boolean", "default": False},
         "colour": {"type": "string", "enum": ["red", "green"], "default": "green"},
     }
     form = {"type": "object", "properties": fields}
     (response,) = await ask_client(client, elicit(form))
-    content = _accepted(response)
-    if content is None:
-        client.raise_absent("accepted form")
+    content = _accepted(response) or {}
+    if not fields.keys() & content.keys():
+        client.raise_absent("accepted form with defaults")
     if missing := sorted(fields.keys() - content.keys()):
         client.raise_broken(f"a value of {', '.join(missing)}", response.raw)
+
+
+@case.must(
+    "C-ELIC-12.a",
+    "the URL of an elicitation is not requested without the user's consent",
+    source="client/elicitation#safe-url-handling",
+    revisions=_TASKS,
+    needs=("elicitation.url",),
+    sends="an elicitation with the URL of an HTTP server",
+    expects="no request to that server, unless the elicitation is accepted",
+    why="a server learns about the user, and sends requests into the user's network",
+)
+async def url_not_requested(client: ClientSubject) -> None:
+    async with Canary() as canary:
+        (response,) = await ask_client(client, _by_url(f"{canary.origin}/form"))
+    if canary.requests:
+        if _accepted(response) is not None:
+            client.raise_absent("elicitation without consent")
+        client.raise_broken("no request to that server", canary.requests[0])
 
 
 def _complete_unknown(client: ClientSubject) -> None:

@@ -9,10 +9,9 @@ import attrs
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Start
 from mcpwire.check.cases._items import LISTS, ListKind
+from mcpwire.check.clients.cases._canary import Canary
 from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
-from mcpwire.check.clients.http import HttpEndpoint, HttpRequest
 from mcpwire.check.clients.items import ECHO, RESOURCE, text_result
-from mcpwire.check.peer import Transcript
 from mcpwire.check.subject import printable
 
 if TYPE_CHECKING:
@@ -51,7 +50,10 @@ class Pages:
             client.answers[kind.method] = partial(self._answer, kind)
 
     async def _answer(self, kind: ListKind, exchange: Exchange) -> None:
+        # Some clients send an empty cursor for the first page.
         cursor = exchange.params.get("cursor")
+        if cursor == "" and "" not in self.cursors:
+            cursor = None
         if cursor is not None and cursor not in self.cursors:
             expected = ", ".join(printable(each) for each in self.cursors)
             exchange.client.raise_broken(
@@ -97,17 +99,11 @@ async def all_pages(client: ClientSubject) -> None:
             )
 
 
-_CURSORS: Final = [
-    " two  spaces ",
-    "007",
-    '{"page": [1, null], "é": "\\u00e9"}',
-    "'quotes' \"and\" `ticks`\\",
-    "a+b%2Fc%20d/..?e=f&g#h==",
-    "\u00fcn\u00efc\u00f6d\u00e9 \u65e5\u672c \U0001f600 e\u0301",
-    "line\nbreak\ttab",
-    "null",
-    "x" * 10_000,
-]
+_MIXED: Final = (
+    ' {"page": [1, null], "\u00e9": "\\u00e9"}  '
+    "'a+b%2Fc%20d/..?e=f&g#h==\\' \u65e5\u672c \U0001f600 e\u0301\n\t"
+)
+_CURSORS: Final = [_MIXED, "007", "x" * 5_000]
 
 
 @case.must(
@@ -115,7 +111,7 @@ _CURSORS: Final = [
     "cursors are sent back unchanged",
     source=_PAGINATION,
     sends="cursors with spaces, quotes, JSON text, percent signs, other letters, and "
-    "one of 10,000 characters",
+    "one of 5,000 characters",
     expects="the same cursors in the requests",
     why="the server refuses the cursor, or returns another page",
 )
@@ -415,43 +411,14 @@ async def uri_unchanged(client: ClientSubject) -> None:
     client.answers["resources/list"] = change
     await client.run()
     read = {str(m.params.get("uri")) for m in client.sent("resources/read")}
-    for uri in read - {RESOURCE, *_URIS}:
+    usual = {key.removeprefix("resources/read ") for key in client.facts.sent}
+    for uri in read - usual - set(_URIS):
         client.raise_broken("a URI of the list", uri)
     if not read & set(_URIS):
         client.raise_absent("request of a listed resource")
 
 
 # --- tools ----------------------------------------------------------------------------
-
-
-@attrs.define
-class Canary:
-    """HTTP server that a client must not contact; it records the requests."""
-
-    requests: list[str] = attrs.field(factory=list)
-
-    async def run(self, client: ClientSubject) -> None:
-        """Run a client against tools with schemas at this server."""
-        endpoint = HttpEndpoint(self._record, Transcript())
-        await endpoint.open()
-        remote = {"$ref": f"{endpoint.origin}/schema.json"}
-        schema = {"type": "object", "properties": {"text": remote}}
-        tool = {**ECHO, "inputSchema": schema, "outputSchema": schema}
-        structured = {"structuredContent": {"text": "hi"}}
-        changes: dict[str, ResultChange] = {
-            "tools/list": lambda r: {**r, "tools": [tool, *r["tools"][1:]]},
-            "tools/call": lambda r: {**r, **structured},
-        }
-        for method, change in changes.items():
-            client.answers[method] = partial(_answer_changed, change)
-        try:
-            await client.run()
-        finally:
-            await endpoint.close()
-
-    async def _record(self, request: HttpRequest) -> None:
-        self.requests.append(f"{request.method} {request.path}")
-        await request.respond(404)
 
 
 for _id, _add, _revisions, _source in (
@@ -470,13 +437,21 @@ for _id, _add, _revisions, _source in (
         why="a server makes the client send requests into the user's network",
     )
     async def ref_not_fetched(client: ClientSubject) -> None:
-        canary = Canary()
-        await canary.run(client)
+        async with Canary() as canary:
+            remote = {"$ref": f"{canary.origin}/schema.json"}
+            schema = {"type": "object", "properties": {"text": remote}}
+            tool = {**ECHO, "inputSchema": schema, "outputSchema": schema}
+            structured = {"structuredContent": {"text": "hi"}}
+            changes: dict[str, ResultChange] = {
+                "tools/list": lambda r: {**r, "tools": [tool, *r["tools"][1:]]},
+                "tools/call": lambda r: {**r, **structured},
+            }
+            for method, change in changes.items():
+                client.answers[method] = partial(_answer_changed, change)
+            await client.run()
         client.need_request("tools/list", "the request tools/list")
         if canary.requests:
-            client.raise_broken(
-                "no request to the server of the `$ref`", canary.requests[0]
-            )
+            client.raise_broken("no request to that server", canary.requests[0])
 
 
 def _task_without_support(client: ClientSubject) -> object:
