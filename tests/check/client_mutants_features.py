@@ -93,6 +93,19 @@ def empty_cursor_is_the_end(message):
         del message["result"]["nextCursor"]
 
 
+@outgoing("C-PAGE-04.a", "http")
+class KeepsCursor:
+    """Sends the cursor of the first session in each session."""
+
+    cursor = None
+
+    def __call__(self, message):
+        params = message.get("params") or {}
+        self.cursor = self.cursor or params.get("cursor")
+        if "cursor" in params:
+            params["cursor"] = self.cursor
+
+
 @incoming("C-F48.a", "stdio")
 class FollowsEachCursor:
     """Makes the cursors differ for the client, and the same for the server."""

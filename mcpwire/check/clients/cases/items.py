@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.check.clients.cases._forms import AddCase
+    from mcpwire.check.clients.http import HttpRequest
     from mcpwire.check.clients.subject import ClientSubject, Exchange
 
     ResultChange = Callable[[dict[str, Any]], object]
@@ -26,6 +27,7 @@ FAMILY: Final = Family("items", defaults={"role": "client"})
 
 case = FAMILY.with_defaults(start=Start.OWN)
 
+_SESSION_ID: Final = "mcp-session-id"
 _PAGINATION: Final = "server/utilities/pagination#implementation-guidelines"
 
 
@@ -144,6 +146,38 @@ async def empty_cursor(client: ClientSubject) -> None:
     for method, numbers in pages.requested.items():
         if 1 in numbers and 2 not in numbers:
             client.raise_broken(f"{method} with the cursor ''", "no such request")
+
+
+@case.must(
+    "C-PAGE-04.a",
+    "a cursor is not used in another session",
+    source=_PAGINATION,
+    revisions=LEGACY,
+    transports=("http",),
+    sends="404 for the request of a second page, and other cursors in the next session",
+    expects="no cursor of the first session in the second one",
+    why="the server refuses the cursor, or returns another page",
+)
+async def cursor_of_other_session(client: ClientSubject) -> None:
+    first_session = client.session_id
+    pages = Pages(["page 2 of session 1"])
+    pages.serve(client)
+
+    async def lose_session(request: HttpRequest) -> bool:
+        is_lost = client.session_id != first_session
+        if request.method != "POST" or request.value(_SESSION_ID) != first_session:
+            return False
+        if not is_lost and b"page 2" not in request.body:
+            return False
+        client.session_id = f"{first_session}-2"
+        pages.cursors = ["page 2 of session 2"]
+        await request.respond(404)
+        return True
+
+    client.on_http = lose_session
+    await client.run()
+    if len(client.sent("initialize")) < 2:
+        client.raise_absent("second page and second session")
 
 
 _MANY_PAGES: Final = 300
