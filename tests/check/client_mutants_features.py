@@ -224,17 +224,23 @@ outgoing("C-ELIC-25.a")(answers_as_model)
 
 
 class Refuses:
-    """Refuses the second request of the server."""
+    """Refuses one request of the server."""
 
+    number = 2
     count = 0
 
     def __call__(self, message):
         if "method" not in message:
             self.count += 1
-            if self.count == 2:
+            if self.count == self.number:
                 error = {"code": -32602, "message": "unknown"}
                 return [{"jsonrpc": "2.0", "id": message["id"], "error": error}]
         return None
+
+
+@outgoing("C-E40.a")
+class RefusesOptionalMembers(Refuses):
+    number = 5
 
 
 outgoing("C-T11-04.a")(Refuses)

@@ -48,6 +48,48 @@ DECLARED: Final[dict[str, Request]] = {
 """Capability -> a request that it permits."""
 
 
+_FIELDS: Final[dict[str, Any]] = {
+    "page": {"type": "string", "format": "uri", "title": "A title"},
+    "day": {"type": "string", "format": "date", "description": "A description."},
+    "time": {"type": "string", "format": "date-time"},
+    "named": {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]},
+}
+_RED: Final = {"const": "r", "title": "Red"}
+_NEWER_FIELDS: Final[dict[str, Any]] = {
+    "titled": {"type": "string", "oneOf": [_RED], "default": "r"},
+    "some": {
+        "type": "array",
+        "items": {"type": "string", "enum": ["a", "b"]},
+        "minItems": 0,
+        "maxItems": 2,
+        "default": ["a"],
+    },
+    "titled_some": {"type": "array", "items": {"anyOf": [_RED]}},
+}
+
+
+def complete_requests(revision: str) -> dict[str, Request]:
+    """Return the requests of `DECLARED` with all optional members of a revision."""
+    newer = _NEWER_FIELDS if revision >= "2025-11-25" else {}
+    return {
+        "roots": ("roots/list", {"_meta": {"check.example/a": 1}}),
+        "sampling": sample(
+            systemPrompt="Be brief.",
+            modelPreferences={
+                "hints": [{"name": "none"}, {}],
+                "costPriority": 0,
+                "speedPriority": 1,
+                "intelligencePriority": 0.5,
+            },
+            temperature=0.5,
+            stopSequences=["stop"],
+            metadata={"a": {"b": [1, None]}},
+            includeContext="none",
+        ),
+        "elicitation.form": elicit({**FORM, "properties": {**_FIELDS, **newer}}),
+    }
+
+
 _USER: Final = {
     "sampling/createMessage": "sampling",
     "elicitation/create": "elicitation",

@@ -11,6 +11,7 @@ from mcpwire.check.clients.cases._asking import (
     ROOTS,
     ask_client,
     code,
+    complete_requests,
     elicit,
     sample,
 )
@@ -37,7 +38,7 @@ _TASKS: Final = ("2025-11-25",)  # and the modes of elicitation, and tools in sa
     "C-S28.a",
     "requests of undeclared capabilities are refused",
     sends="a request of each capability that the client does not declare",
-    expects="an error for each",
+    expects="an error for each, or an elicitation that is not accepted",
     why="a server reaches the user or the model without permission, or waits forever",
 )
 async def undeclared_refused(client: ClientSubject) -> None:
@@ -45,8 +46,31 @@ async def undeclared_refused(client: ClientSubject) -> None:
     if not undeclared:
         client.raise_absent("undeclared capability")
     for response in await ask_client(client, *undeclared):
-        if code(response) is None:
+        result = response.value.get("result")
+        action = result.get("action") if isinstance(result, dict) else None
+        if code(response) is None and action not in {"cancel", "decline"}:
             client.raise_broken("an error", response.raw)
+
+
+@case.robust(
+    "C-E40.a",
+    "requests of the server with all optional members are answered",
+    sends="a request of each capability that the client declares, without and with all "
+    "optional members and types of fields of the revision",
+    expects="the same kind of response",
+    why="servers that use a feature of the revision fail with the client",
+)
+async def optional_members(client: ClientSubject) -> None:
+    complete = complete_requests(client.revision.name)
+    declared = [need for need in DECLARED if client.facts.declares(need)]
+    asked = [requests[need] for requests in (DECLARED, complete) for need in declared]
+    responses = await ask_client(client, *asked)
+    plain, others = responses[: len(declared)], responses[len(declared) :]
+    if all(code(response) is not None for response in plain):
+        client.raise_absent("result for a request of the server")
+    for response, other in zip(plain, others, strict=True):
+        if code(response) is None and code(other) is not None:
+            client.raise_broken("a result, as without optional members", other.raw)
 
 
 @case.should(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.case import LEGACY, MODERN, Family, Start
+from mcpwire.check.case import LEGACY, MODERN, Broken, Family, Start
 from mcpwire.check.cases._items import LISTS, ListKind
 from mcpwire.check.clients.cases._canary import Canary
 from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
@@ -91,14 +91,20 @@ class Pages:
 async def all_pages(client: ClientSubject) -> None:
     pages = Pages(["page 2", "page 3"])
     pages.serve(client)
-    await client.run_undisturbed("all else as without pages")
-    if not pages.requested:
-        client.raise_absent("request of a list")
+    disturbed: Broken | None = None
+    try:
+        await client.run_undisturbed("all else as without pages")
+    except Broken as finding:
+        disturbed = finding
     for method, numbers in pages.requested.items():
         if len(numbers) < 3:
             client.raise_broken(
                 f"requests for 3 pages of {method}", f"{len(numbers)} of 3 pages"
             )
+    if disturbed is not None:
+        raise disturbed
+    if not pages.requested:
+        client.raise_absent("request of a list")
 
 
 _MIXED: Final = (
@@ -446,7 +452,7 @@ async def uri_unchanged(client: ClientSubject) -> None:
     await client.run()
     read = {str(m.params.get("uri")) for m in client.sent("resources/read")}
     usual = {key.removeprefix("resources/read ") for key in client.facts.sent}
-    for uri in read - usual - set(_URIS):
+    for uri in sorted(read - usual - set(_URIS)):
         client.raise_broken("a URI of the list", uri)
     if not read & set(_URIS):
         client.raise_absent("request of a listed resource")
