@@ -63,6 +63,8 @@ async def undeclared_refused(client: ClientSubject) -> None:
 async def optional_members(client: ClientSubject) -> None:
     complete = complete_requests(client.revision.name)
     declared = [need for need in DECLARED if client.facts.declares(need)]
+    if not declared:
+        client.raise_absent("declared capability")
     asked = [requests[need] for requests in (DECLARED, complete) for need in declared]
     responses = await ask_client(client, *asked)
     plain, others = responses[: len(declared)], responses[len(declared) :]
