@@ -10,6 +10,8 @@
 place of the message, or ``None`` to leave it as it is. It is made anew for each client,
 if it is a class. `reader` reads a line from the server's stdout, `closer` ends its
 process, and `spawner` starts it, as coroutine functions. `use` uses the target.
+`exchanges` gets an HTTP request and a coroutine function that sends one; it returns the
+response.
 """
 
 import asyncio
@@ -65,6 +67,7 @@ def _decorator(hook):
 outgoing = _decorator("outgoing")
 incoming = _decorator("incoming")
 requests = _decorator("requests")
+exchanges = _decorator("exchanges")
 reader = _decorator("reader")
 closer = _decorator("closer")
 spawner = _decorator("spawner")
@@ -96,7 +99,9 @@ async def use_all(target):
         sampling=lambda _: types.CreateMessageResult(
             role="assistant", content=types.TextContent("a text"), model="none"
         ),
-        elicitation=lambda _: {},
+        elicitation=lambda form: dict.fromkeys(
+            form.requested_schema.required or (), "a text"
+        ),
         roots=["file:///tmp"],
     )
     async with client:
@@ -139,12 +144,14 @@ class Wire(httpx.AsyncHTTPTransport):
         outgoing=None,
         incoming=None,
         requests=None,
+        exchanges=None,
         reader=read_line,
         closer=close_input,
         spawner=asyncio.create_subprocess_exec,
     ):
         super().__init__()
         self.outgoing, self.incoming, self.requests = outgoing, incoming, requests
+        self.exchanges = exchanges
         self.reader, self.closer, self.spawner = reader, closer, spawner
 
     @contextlib.asynccontextmanager
@@ -220,7 +227,9 @@ class Wire(httpx.AsyncHTTPTransport):
             content=content or None,
             extensions=request.extensions,
         )
-        response = await super().handle_async_request(copy)
+        send = super().handle_async_request
+        change = self.exchanges
+        response = await (change(copy, send) if change else send(copy))
         kind = response.headers.get("content-type", "")
         if self.incoming is not None and "event-stream" in kind:
             response.stream = Events(response.stream, self.incoming)

@@ -53,6 +53,16 @@ async def test_a_fault_is_found_by_its_case(fault, transport):
     assert {result.verdict for result in report.results} & BAD
 
 
+@pytest.mark.parametrize(
+    ("use", "case"),
+    dict.fromkeys((m.use, m.case) for m in MUTANTS if m.use and m.hook),
+    ids=lambda each: each if isinstance(each, str) else each.__name__,
+)
+async def test_a_use_without_the_fault_passes_its_case(use, case):
+    report = await run_client(make_client(use=use), Options(only=(case,)))
+    assert [r for r in report.results if r.verdict not in GOOD] == []
+
+
 def test_each_case_has_a_fault():
     found = {mutant.case for mutant in MUTANTS}
     assert [case.id for case in CASES if case.id not in found] == []

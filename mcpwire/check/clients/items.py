@@ -137,8 +137,13 @@ def _list_or_call(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 def _call(params: dict[str, Any]) -> dict[str, Any]:
     arguments = params.get("arguments") or {}
+    if not isinstance(arguments, dict):
+        raise RPCError("arguments must be an object", code=-32602)
     if params.get("name") == "add":
-        return text_result(str(arguments.get("a", 0) + arguments.get("b", 0)))
+        terms = arguments.get("a", 0), arguments.get("b", 0)
+        if not all(isinstance(term, (int, float)) for term in terms):
+            raise RPCError("a and b must be numbers", code=-32602)
+        return text_result(str(sum(terms)))
     if params.get("name") == "echo":
         return text_result(str(arguments.get("text")))
     raise RPCError(f"unknown tool {params.get('name')!r}", code=-32602)

@@ -178,8 +178,8 @@ class _Run:
             assert subject is not None, "the survey made it"
         else:
             subject = self._make_subject(cell.revision, f"{case.id} {cell.cell}")
-            subject.facts = cell.facts
             subject.run_s = cell.run_s
+        subject.facts = cell.facts
         verdict, expected, actual = await judge(case, case.run(subject))
         result = self._make_result(cell, case, verdict, expected, actual)
         is_reported = verdict not in {Verdict.PASS, Verdict.ABSENT}

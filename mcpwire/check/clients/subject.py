@@ -186,8 +186,8 @@ class Exchange:
                 f"a response to the server's request {method}", "none came in time"
             ) from None
 
-    async def correct(self) -> None:
-        """Send the answer of a correct server."""
+    async def correct(self, change: Callable[[Any], object] | None = None) -> None:
+        """Send the answer of a correct server; `change` returns a changed result."""
         method = self.message.method or ""
         try:
             result = correct_result(self.client, method, self.params)
@@ -197,7 +197,7 @@ class Exchange:
         if method == "subscriptions/listen":
             await self._keep_open()
             return
-        await self.answer(result)
+        await self.answer(result if change is None else change(result))
 
     async def _keep_open(self) -> None:
         """Acknowledge a subscription and leave it open."""
