@@ -216,6 +216,8 @@ class Exchange:
         elif self.http.status:
             await self.send(message)
             await self.http.end()
+        elif self.client.send_result is not None and "result" in message:
+            await self.client.send_result(self, message)
         else:
             code = (message.get("error") or {}).get("code")
             statuses = _STATUS if self.client.is_stateless else {}
@@ -285,6 +287,7 @@ class ClientSubject:
         on_http: Called with each HTTP request; returns whether it has answered it.
         on_connect: Called with each new process over stdio.
         response_headers: Further header fields of HTTP responses.
+        send_result: Sends each message with a result over HTTP; ``None``: as JSON.
         session_id: The session id that the server issues, over HTTP.
         capabilities: The capabilities that the server declares; ``None``: all.
         keeps_processes: Whether processes outlive the end of their stdin.
@@ -318,6 +321,7 @@ class ClientSubject:
         self.on_http: Callable[[HttpRequest], Awaitable[bool]] | None = None
         self.on_connect: Callable[[PipeConnection], Awaitable[None]] | None = None
         self.response_headers: dict[str, str] = {}
+        self.send_result: Callable[[Exchange, Any], Awaitable[None]] | None = None
         self.session_id = f"session-{self.random.randrange(1 << 40):x}"
         self.capabilities: dict[str, Any] | None = None
         self.keeps_processes = False
