@@ -8,7 +8,8 @@
 `outgoing` changes messages of the client, `incoming` those that it receives, and
 `requests` its HTTP requests. The function returns the messages (or bytes) that take the
 place of the message, or ``None`` to leave it as it is. It is made anew for each client,
-if it is a class.
+if it is a class. `reader` reads a line from the server's stdout, and `closer` ends its
+process; both are coroutine functions. `use` uses the target of a client.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ class Mutant:
     hook: str
     change: object
     transports: tuple[str, ...] = ("stdio", "http")
+    use: object = None
 
     @property
     def name(self):
@@ -42,13 +44,15 @@ class Mutant:
 
     def make(self):
         """Return a client function with the change."""
-        return make_client(**{self.hook: self.change})
+        return make_client(use=self.use, **{self.hook: self.change})
 
 
 def _decorator(hook):
-    def mutant(case, *transports):
+    def mutant(case, *transports, use=None):
+        transports = transports or ("stdio", "http")
+
         def add(change):
-            MUTANTS.append(Mutant(case, hook, change, transports or ("stdio", "http")))
+            MUTANTS.append(Mutant(case, hook, change, transports, use))
             return change
 
         return add
@@ -59,12 +63,17 @@ def _decorator(hook):
 outgoing = _decorator("outgoing")
 incoming = _decorator("incoming")
 requests = _decorator("requests")
+reader = _decorator("reader")
+closer = _decorator("closer")
 
 
 def make_client(*, use=None, **hooks):
     """Return a client function; `use`: coroutine function that uses the client."""
 
     async def client(where):
+        if not hooks:  # mcpwire's own transports
+            await (use or use_all)(where)
+            return
         # A class makes one change for each client.
         changes = {
             hook: change() if isinstance(change, type) else change
@@ -106,12 +115,29 @@ def _encode(message):
     return message if isinstance(message, bytes) else json.dumps(message).encode()
 
 
+async def read_line(stream):
+    return await stream.readline()
+
+
+async def close_input(process):
+    process.stdin.close()
+    await process.wait()
+
+
 class Wire(httpx.AsyncHTTPTransport):
     """The transport of a client, with changes."""
 
-    def __init__(self, outgoing=None, incoming=None, requests=None):
+    def __init__(
+        self,
+        outgoing=None,
+        incoming=None,
+        requests=None,
+        reader=read_line,
+        closer=close_input,
+    ):
         super().__init__()
         self.outgoing, self.incoming, self.requests = outgoing, incoming, requests
+        self.reader, self.closer = reader, closer
 
     @contextlib.asynccontextmanager
     async def target(self, where):
@@ -139,7 +165,7 @@ class Wire(httpx.AsyncHTTPTransport):
 
         async def receive():
             while not received:
-                line = await process.stdout.readline()
+                line = await self.reader(process.stdout)
                 if not line:
                     return None
                 if self.incoming is None:
@@ -148,8 +174,7 @@ class Wire(httpx.AsyncHTTPTransport):
             return _encode(received.pop(0))
 
         async def close():
-            process.stdin.close()
-            await process.wait()
+            await self.closer(process)
 
         try:
             yield Messages(send, receive, close=close, form="bytes")
@@ -186,9 +211,10 @@ class Wire(httpx.AsyncHTTPTransport):
             extensions=request.extensions,
         )
         response = await super().handle_async_request(copy)
-        if self.incoming is None or "json" not in response.headers.get(
-            "content-type", ""
-        ):
+        kind = response.headers.get("content-type", "")
+        if self.incoming is not None and "event-stream" in kind:
+            response.stream = Events(response.stream, self.incoming)
+        if self.incoming is None or "json" not in kind:
             return response
         body = json.loads(await response.aread())
         (changed,) = _apply(self.incoming, body)
@@ -196,6 +222,29 @@ class Wire(httpx.AsyncHTTPTransport):
         return httpx.Response(
             response.status_code, headers=headers, content=_encode(changed)
         )
+
+
+class Events(httpx.AsyncByteStream):
+    """An event stream with changed messages."""
+
+    def __init__(self, stream, incoming):
+        self.stream, self.incoming = stream, incoming
+
+    async def __aiter__(self):
+        rest = b""
+        async for data in self.stream:
+            *events, rest = (rest + data).split(b"\n\n")
+            for event in events:
+                head, found, body = event.partition(b"data: ")
+                if not found or not body:
+                    yield event + b"\n\n"
+                    continue
+                for message in _apply(self.incoming, json.loads(body)):
+                    yield head + b"data: " + _encode(message) + b"\n\n"
+        yield rest
+
+    async def aclose(self):
+        await self.stream.aclose()
 
 
 AREAS = ("lifecycle", "messages", "http", "features", "stateless", "authorization")
