@@ -9,7 +9,8 @@
 `requests` its HTTP requests. The function returns the messages (or bytes) that take the
 place of the message, or ``None`` to leave it as it is. It is made anew for each client,
 if it is a class. `reader` reads a line from the server's stdout, and `closer` ends its
-process; both are coroutine functions. `use` uses the target of a client.
+process; both are coroutine functions. `use` uses the target of a client. `exchanges`
+gets an HTTP request and a coroutine function that sends one; it returns the response.
 """
 
 import asyncio
@@ -63,6 +64,7 @@ def _decorator(hook):
 outgoing = _decorator("outgoing")
 incoming = _decorator("incoming")
 requests = _decorator("requests")
+exchanges = _decorator("exchanges")
 reader = _decorator("reader")
 closer = _decorator("closer")
 
@@ -132,11 +134,13 @@ class Wire(httpx.AsyncHTTPTransport):
         outgoing=None,
         incoming=None,
         requests=None,
+        exchanges=None,
         reader=read_line,
         closer=close_input,
     ):
         super().__init__()
         self.outgoing, self.incoming, self.requests = outgoing, incoming, requests
+        self.exchanges = exchanges
         self.reader, self.closer = reader, closer
 
     @contextlib.asynccontextmanager
@@ -210,7 +214,9 @@ class Wire(httpx.AsyncHTTPTransport):
             content=content or None,
             extensions=request.extensions,
         )
-        response = await super().handle_async_request(copy)
+        send = super().handle_async_request
+        change = self.exchanges
+        response = await (change(copy, send) if change else send(copy))
         kind = response.headers.get("content-type", "")
         if self.incoming is not None and "event-stream" in kind:
             response.stream = Events(response.stream, self.incoming)
