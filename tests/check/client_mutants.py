@@ -131,6 +131,7 @@ class Wire(httpx.AsyncHTTPTransport):
 
     def __init__(
         self,
+        *,
         outgoing=None,
         incoming=None,
         requests=None,
