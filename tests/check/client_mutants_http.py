@@ -99,7 +99,7 @@ REFUSED = (
     ("C-TR-HTTP-13.d", has(b"data.*\ndata")),
     ("C-TR-HTTP-13.e", has(b"data:[^ ]")),
     ("C-TR-HTTP-13.f", has(b"\0")),
-    ("C-TR-HTTP-13.g", has(b"^\xef\xbb\xbf")),
+    ("C-F30.c", has(b"^\xef\xbb\xbf")),
     ("C-TR-HTTP-20.a", has(b"(?m)^:")),
     ("C-F30.a", has(b"event: ping")),
     ("C-F30.b", lambda _, body: len(body) > 4 * 1024**2),
@@ -110,7 +110,7 @@ for _case, _is_refused in REFUSED:
     exchanges(_case, "http")(stops_at(_is_refused))
 
 
-@exchanges("C-TR-HTTP-13.h", "http")
+@exchanges("C-TR-HTTP-13.g", "http")
 async def decodes_each_chunk(request, send):
     response = await send(request)
     if request.method != "POST":
@@ -263,6 +263,15 @@ async def never_resumes(request, send):
     if "last-event-id" in request.headers:
         return httpx.Response(405)
     return await send(request)
+
+
+@exchanges("C-F31.b", "http")
+async def resumes_always(request, send):
+    response = await send(request)
+    if is_request(request) and is_event_stream(response):
+        fields = {"last-event-id": "1"}
+        await (await send(httpx.Request("GET", request.url, headers=fields))).aread()
+    return response
 
 
 @exchanges("C-LHTTP-08.a", "http")
