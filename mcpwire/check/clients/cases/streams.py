@@ -278,7 +278,6 @@ class _Polls:
         self.ids: list[str] = []
         self.seconds = 0.0
         self._lead = b"id: part-1\nretry: %d\ndata:\n\n" % retry_ms
-        self._answer: Any = None
         client.first = self._begin
         client.on_http = self._on_http
         limit_requests(client)
