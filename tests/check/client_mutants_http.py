@@ -100,6 +100,7 @@ REFUSED = (
     ("C-TR-HTTP-13.e", has(b"data:[^ ]")),
     ("C-TR-HTTP-13.f", has(b"\0")),
     ("C-F30.c", has(b"^\xef\xbb\xbf")),
+    ("C-TR-HTTP-13.h", has(b"^data")),
     ("C-TR-HTTP-20.a", has(b"(?m)^:")),
     ("C-F30.a", has(b"event: ping")),
     ("C-F30.b", lambda _, body: len(body) > 4 * 1024**2),

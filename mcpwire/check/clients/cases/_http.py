@@ -62,7 +62,7 @@ async def send_as_event(
     """Answer with an event stream of one event."""
     http = http_request(exchange)
     await http.start_stream(fields or exchange.client.response_fields(exchange.message))
-    await http.write(event(message))
+    await http.write(b"event: message\n" + event(message))
     await http.end()
 
 

@@ -75,37 +75,49 @@ def _send_all_as(
     return change
 
 
+_TYPE: Final = b"event: message\n"
+
+
 def _several_lines(data: bytes) -> list[bytes]:
     lines = json.dumps(loads(data), indent=1, ensure_ascii=False).splitlines()
-    return [*(f"data: {line}\n".encode() for line in lines), b"\n"]
+    return [_TYPE, *(f"data: {line}\n".encode() for line in lines), b"\n"]
+
+
+def _with_crlf(data: bytes) -> bytes:
+    return b"event: message\r\ndata: %s\r\n\r\n" % data
 
 
 _OTHER_FIELDS: Final = b"unknown: 1\nnothing\nid: a\0b\nretry: soon\n"
 
 for id, sends, form in (
+    ("TR-HTTP-13.a", "LF as the end of lines", lambda d: [_TYPE, b"data: %s\n\n" % d]),
+    ("TR-HTTP-13.b", "CRLF as the end of lines", lambda d: [_with_crlf(d)]),
     (
-        "TR-HTTP-13.a",
-        "LF as the end of lines",
-        lambda d: [b"event: message\ndata: %s\n\n" % d],
+        "TR-HTTP-13.c",
+        "CR as the end of lines",
+        lambda d: [b"event: message\rdata: %s\r\r:\r" % d],
     ),
-    ("TR-HTTP-13.b", "CRLF as the end of lines", lambda d: [b"data: %s\r\n\r\n" % d]),
-    ("TR-HTTP-13.c", "CR as the end of lines", lambda d: [b"data: %s\r\r:\r" % d]),
     ("TR-HTTP-13.d", "one message in several data lines", _several_lines),
-    ("TR-HTTP-13.e", "no space after the colon", lambda d: [b"data:%s\n\n" % d]),
+    (
+        "TR-HTTP-13.e",
+        "no space after the colon",
+        lambda d: [b"event:message\ndata:%s\n\n" % d],
+    ),
     (
         "TR-HTTP-13.f",
         "unknown fields, an id with NUL, and a retry that is not a number",
-        lambda d: [b"%sdata: %s\n\n" % (_OTHER_FIELDS, d)],
+        lambda d: [_TYPE, b"%sdata: %s\n\n" % (_OTHER_FIELDS, d)],
     ),
     (
         "TR-HTTP-13.g",
         "CRLF in chunks of one octet",
-        lambda d: (bytes([octet]) for octet in b"data: %s\r\n\r\n" % d),
+        lambda d: (bytes([octet]) for octet in _with_crlf(d)),
     ),
+    ("TR-HTTP-13.h", "no event type", lambda d: [b"data: %s\n\n" % d]),
     (
         "TR-HTTP-20.a",
         "comments",
-        lambda d: [b": ping\n\n:\n: {}\n", b"data: %s\n: end\n\n:\n\n" % d],
+        lambda d: [b": ping\n\n:\n: {}\n", _TYPE, b"data: %s\n: end\n\n:\n\n" % d],
     ),
 ):
     add_undisturbed_case(
@@ -166,7 +178,7 @@ add_undisturbed_case(
 
 
 def _start_with(*lead: bytes) -> Callable[[ClientSubject], None]:
-    return _send_all_as(lambda data: [*lead, b"data: %s\n\n" % data])
+    return _send_all_as(lambda data: [*lead, _TYPE, b"data: %s\n\n" % data])
 
 
 add_undisturbed_case(
@@ -187,7 +199,7 @@ add_undisturbed_case(
     "C-LHTTP-11.a",
     "a client accepts notifications before the answer on its event stream",
     source=_POST,
-    change=_start_with(event(_NOTE), event(_NOTE)),
+    change=_start_with(_TYPE, event(_NOTE), _TYPE, event(_NOTE)),
     sends="each result after two log messages on its event stream",
     why="servers log and report progress during a call",
 )
