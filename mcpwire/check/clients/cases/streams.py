@@ -16,8 +16,8 @@ from mcpwire.check.clients.cases._http import (
     add_ending_case,
     answer_first,
     describe_request,
-    endpoint_requests,
     http_request,
+    later_requests,
     limit_requests,
     respond_to,
     run_patiently,
@@ -387,16 +387,18 @@ async def retry(client: ClientSubject) -> None:
 
 
 def _get_without_events(client: ClientSubject) -> object:
-    for request in endpoint_requests(client, "GET"):
-        if not request.accepts(EVENTS):
-            return describe_request(request, "accept")
-    return None
+    # Before the session, a client may look whether the server requires a token.
+    streams = [r for r in later_requests(client) if r.method == "GET"]
+    if not streams:
+        client.raise_absent("GET")
+    others = (r for r in streams if not r.accepts(EVENTS))
+    return next((describe_request(r, "accept") for r in others), None)
 
 
 add_observed_case(
     session.must,
     "C-LHTTP-14.a",
-    "each GET accepts text/event-stream",
+    "each GET of a session accepts text/event-stream",
     source=_GET,
     expects="an Accept field that lists text/event-stream",
     find_problem=_get_without_events,
