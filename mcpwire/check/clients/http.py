@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,6 +100,17 @@ class HttpRequest:
         if not self.has_ended:
             self.has_ended = True
             await self._send(b"0\r\n\r\n")
+
+    def hold(self) -> bool:
+        """Send the next octets only when the connection closes, together with its end.
+
+        Return whether the system can do that.
+        """
+        option = getattr(socket, "TCP_CORK", None)
+        if option is not None:
+            connection = self._writer.get_extra_info("socket")
+            connection.setsockopt(socket.IPPROTO_TCP, option, 1)
+        return option is not None
 
     def abort(self) -> None:
         """Close the connection, with or without a complete response."""

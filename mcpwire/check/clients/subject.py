@@ -224,6 +224,8 @@ class Exchange:
         elif self.http.status:
             await self.send(message)
             await self.http.end()
+        elif self.client.send_result is not None and "result" in message:
+            await self.client.send_result(self, message)
         else:
             code = (message.get("error") or {}).get("code")
             statuses = _STATUS if self.client.is_stateless else {}
@@ -272,7 +274,9 @@ class ClientFacts:
         """Return whether the client has a feature; see `Case.needs`."""
         kind, is_sent, method = need.partition(":")
         if is_sent:
-            return any(key.partition(" ")[0] == method for key in self.sent)
+            requests = self.run.requests if self.run is not None else []
+            methods = {key.partition(" ")[0] for key in self.sent}
+            return method in methods | {request.method for request in requests}
         return is_capability_declared(self.capabilities, kind)
 
 
@@ -293,6 +297,8 @@ class ClientSubject:
         on_http: Called with each HTTP request; returns whether it has answered it.
         on_connect: Called with each new process over stdio.
         response_headers: Further header fields of HTTP responses.
+        send_result: Sends each message with a result over HTTP; ``None``: as JSON.
+        accepted_status: The status of HTTP responses to notifications.
         session_id: The session id that the server issues, over HTTP.
         capabilities: The capabilities that the server declares; ``None``: all.
         keeps_processes: Whether processes outlive the end of their stdin.
@@ -327,6 +333,8 @@ class ClientSubject:
         self.on_http: Callable[[HttpRequest], Awaitable[bool]] | None = None
         self.on_connect: Callable[[PipeConnection], Awaitable[None]] | None = None
         self.response_headers: dict[str, str] = {}
+        self.send_result: Callable[[Exchange, Any], Awaitable[None]] | None = None
+        self.accepted_status = 202
         self.session_id = f"session-{self.random.randrange(1 << 40):x}"
         self.capabilities: dict[str, Any] | None = None
         self.keeps_processes = False
@@ -572,7 +580,7 @@ class ClientSubject:
         if any(message.problem for message in messages) or not messages:
             await request.respond(400, _PARSE_ERROR)
         elif not pending:
-            await request.respond(202)
+            await request.respond(self.accepted_status)
         elif self._lacks_session(request, pending[0]):
             await request.respond(400, {**_NO_SESSION, "id": pending[0].value["id"]})
         else:
