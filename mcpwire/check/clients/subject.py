@@ -259,6 +259,8 @@ class ClientFacts:
     ending: Ending | None = None
     run: ClientSubject | None = None
     """The run against the correct server."""
+    logins: dict[str, asyncio.Task[Any]] = attrs.field(factory=dict)
+    """The runs against a server that requires a token, which several cases look at."""
 
     def declares(self, need: str) -> bool:
         """Return whether the client has a feature; see `Case.needs`."""
@@ -336,6 +338,17 @@ class ClientSubject:
         self._endpoint: HttpEndpoint | None = None
 
     # --- running the client -----------------------------------------------------------
+
+    def again(self) -> ClientSubject:
+        """Return another run of the client, against a correct server."""
+        return ClientSubject(
+            self._client,
+            self.revision,
+            self.transport,
+            facts=self.facts,
+            bound_s=self.bound_s,
+            run_s=self.run_s,
+        )
 
     @property
     def is_stateless(self) -> bool:
@@ -436,7 +449,8 @@ class ClientSubject:
                 while not ended.done() and self._finding is None:
                     self._changed.clear()
                     changed = asyncio.create_task(self._changed.wait())
-                    may_be_idle = (stays or known is None) and self.messages
+                    has_begun = self.messages or self.requests
+                    may_be_idle = (stays or known is None) and has_begun
                     try:
                         done, _ = await asyncio.wait(
                             {ended, changed},
@@ -512,14 +526,18 @@ class ClientSubject:
     # --- HTTP -------------------------------------------------------------------------
 
     async def _handle_http(self, request: HttpRequest) -> None:
-        self.requests.append(request)
-        self._changed.set()
+        self.add_request(request)
         try:
             if self.on_http is not None and await self.on_http(request):
                 return
             await self._answer_http(request)
         except Exception as error:  # noqa: BLE001 - it ends the case
             self._end_case(error)
+
+    def add_request(self, request: HttpRequest) -> None:
+        """Record an HTTP request, also one to another server of the case."""
+        self.requests.append(request)
+        self._changed.set()
 
     async def _answer_http(self, request: HttpRequest) -> None:
         """Answer an HTTP request as a correct server does."""
