@@ -35,6 +35,7 @@ class Mutant:
     hook: str
     change: object
     transports: tuple[str, ...] = ("stdio", "http")
+    revisions: tuple[str, ...] = ()
 
     @property
     def name(self):
