@@ -290,6 +290,8 @@ class ClientSubject:
         session_id: The session id that the server issues, over HTTP.
         capabilities: The capabilities that the server declares; ``None``: all.
         keeps_processes: Whether processes outlive the end of their stdin.
+        idle_s: Time without a request after which the run ends, also if the client
+            ends by itself with a correct server; ``None``: the usual time.
         messages: All received messages, in order.
         requests: All HTTP requests, in order.
         connections: All processes, over stdio.
@@ -323,6 +325,7 @@ class ClientSubject:
         self.session_id = f"session-{self.random.randrange(1 << 40):x}"
         self.capabilities: dict[str, Any] | None = None
         self.keeps_processes = False
+        self.idle_s: float | None = None
         self.messages: list[Message] = []
         self.requests: list[HttpRequest] = []
         self.connections: list[PipeConnection] = []
@@ -450,7 +453,9 @@ class ClientSubject:
                     self._changed.clear()
                     changed = asyncio.create_task(self._changed.wait())
                     has_begun = self.messages or self.requests
-                    may_be_idle = (stays or known is None) and has_begun
+                    may_be_idle = has_begun and (
+                        stays or known is None or self.idle_s is not None
+                    )
                     try:
                         done, _ = await asyncio.wait(
                             {ended, changed},
@@ -472,6 +477,8 @@ class ClientSubject:
 
     @property
     def _idle_s(self) -> float:
+        if self.idle_s is not None:
+            return self.idle_s
         return self.bound_s if self.facts.ending is None else _IDLE_S
 
     # --- stdio ------------------------------------------------------------------------
