@@ -43,6 +43,9 @@ READ: Final = "check:read"
 WRITE: Final = "check:write"
 MAX_LOGINS: Final = 4
 """The first login, and a few attempts to repeat it."""
+_IDLE_SHARE: Final = 0.1
+"""Time without a request that ends a login, as a share of the longest run: about the
+time of a run against a correct server."""
 _STREAMS: Final = 1_000
 """Number of the streams of each listener in the octets of a result."""
 
@@ -158,13 +161,20 @@ class Issuer:
                 *("none", "client_secret_post", "client_secret_basic")
             ],
             "code_challenge_methods_supported": ["S256"],
+            # Required in OpenID metadata:
+            "jwks_uri": f"{self.origin}/oauth/keys",
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["RS256"],
         }
         return _changed(document, self.document)
 
     def _register(self, step: Step) -> dict[str, Any]:
         issued = {**step.values, "client_id": f"client-of-{self.name}"}
-        method = issued.setdefault("token_endpoint_auth_method", "client_secret_basic")
-        if method != "none":
+        name = "token_endpoint_auth_method"
+        methods = self.metadata()[f"{name}s_supported"]
+        if issued.get(name, "client_secret_basic") not in methods:
+            issued[name] = methods[0]  # the server may choose another one (RFC 7591)
+        if issued.setdefault(name, "client_secret_basic") != "none":
             issued |= {
                 "client_secret": f"secret-of-{self.name}",
                 "client_secret_expires_at": 0,
@@ -235,7 +245,6 @@ class Login:
         accepted: The requests that the server accepted.
         denied: A request with a valid token that the case has refused.
         on_open: Called when the origins of the authorization servers are known.
-        is_waiting: Whether the client was still running at the end.
     """
 
     def __init__(self, client: ClientSubject) -> None:
@@ -256,20 +265,20 @@ class Login:
         self.accepted: list[Step] = []
         self.denied: Step | None = None
         self.on_open: Callable[[], object] = lambda: None
-        self.is_waiting = False
         self._count = 0
         self._refused: dict[str, set[str]] = {}  # operation -> tokens
         client.on_http = self._answer
 
     async def run(self) -> None:
         """Run the client; it may also wait for a redirect that never comes."""
+        self.client.idle_s = max(self.client.bound_s, self.client.run_s * _IDLE_SHARE)
         try:
             for issuer in self.issuers:
                 await issuer.endpoint.open()
             self.on_open()
             await self.client.run()
         except NoAnswer:
-            self.is_waiting = True
+            pass
         finally:
             for issuer in self.issuers:
                 await issuer.endpoint.close()
@@ -318,6 +327,7 @@ class Login:
         if self.deny is not None and await self.deny(step):
             return True
         self.accepted.append(step)
+        self.client.idle_s = None
         return False
 
     def _resource_metadata(self, request: HttpRequest) -> dict[str, Any]:

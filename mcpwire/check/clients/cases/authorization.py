@@ -731,7 +731,9 @@ async def _need_step_up(client: ClientSubject) -> tuple[Login, list[Step]]:
     login = await shared_login(client, "step-up", _require_write)
     if login.denied is None:
         client.raise_absent("operation after the handshake")
-    return login, login.find("authorization")[1:]
+    begin = login.steps.index(login.denied)
+    later = [s for s in login.steps[begin:] if s.kind == "authorization"]
+    return login, later
 
 
 @newer.should(
