@@ -118,6 +118,7 @@ def _add_refusal_case(
     change: Callable[[Login], object],
     after: str,
     unwanted: tuple[str, ...] = ("token",),
+    by_code: bool = True,
     **attributes: Any,
 ) -> None:
     """Add a case whose login the client must end.
@@ -129,12 +130,13 @@ def _add_refusal_case(
         change: Changes the server before the client runs.
         after: The kind of the request whose answer the client must refuse.
         unwanted: The kinds of the requests that the client must not send.
+        by_code: Whether the case needs the authorization code grant.
         attributes: Further attributes of the case.
     """
     expects = f"no {' or '.join(unwanted)} request"
 
     async def run(client: ClientSubject) -> None:
-        login = await begin_login(client, by_code=True)
+        login = await begin_login(client, by_code=by_code)
         change(login)
         await login.run()
         if not login.find(after):
@@ -272,6 +274,7 @@ _add_refusal_case(
     change=lambda login: login.resource.update(resource="https://mcp.example.com/mcp"),
     after="resource",
     unwanted=("authorization", "token"),
+    by_code=False,
     sends="metadata with the `resource` https://mcp.example.com/mcp",
     why="a hostile server obtains a token for another server",
 )
@@ -284,6 +287,7 @@ _add_refusal_case(
     change=lambda login: login.issuer.document.update(issuer="https://as.example.com"),
     after="metadata",
     unwanted=("registration", "authorization", "token"),
+    by_code=False,
     sends="metadata with the `issuer` https://as.example.com",
     why="an attacker mixes up two authorization servers",
 )
@@ -1044,7 +1048,7 @@ async def redirected_token(client: ClientSubject) -> None:
     "a redirect of the token endpoint to another origin does not get the code",
     sends="307 to another origin for each token request",
     expects="no code, secret or verifier at the other origin",
-    why="whoever receives them obtains the token",
+    why="the other server obtains the token",
 )
 async def redirected_code(client: ClientSubject) -> None:
     login = await begin_login(client)
