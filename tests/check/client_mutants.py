@@ -41,6 +41,7 @@ class Mutant:
     change: object
     transports: tuple[str, ...] = ("stdio", "http")
     use: object = None
+    revisions: tuple[str, ...] = ()
 
     @property
     def name(self):

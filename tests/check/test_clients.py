@@ -7,12 +7,13 @@ import sys
 import client_mutants
 import pytest
 from client_mutants import ENDING, MUTANTS, make_client
+from client_mutants_authorization import log_in_and_use
 from client_mutants_messages import use_two_at_once
 
 from mcpwire.check import Options, Verdict
+from mcpwire.check.case import since
 from mcpwire.check.clients import CASES
 from mcpwire.check.clients.runner import run_client
-from mcpwire.versions import LATEST, LATEST_SESSION
 
 pytestmark = pytest.mark.unchecked_wire(
     "clients with seeded faults, and broken servers"
@@ -37,6 +38,16 @@ async def test_own_client_passes_with_two_calls_at_once():
     assert {result.verdict for result in report.results} == {Verdict.PASS}
 
 
+@pytest.mark.timeout(120)  # some 50 runs
+@pytest.mark.parametrize("revision", since("2025-03-26"))
+async def test_own_client_passes_every_case_of_authorization(revision):
+    options = Options(only=("authorization",), revisions=(revision,))
+    report = await run_client(log_in_and_use, options, http=True)
+    assert [r for r in report.results if r.verdict not in GOOD] == []
+    absent = {r.case for r in report.results if r.verdict is Verdict.ABSENT}
+    assert absent <= {"C-REG-03.a"}  # it has no metadata document
+
+
 @pytest.mark.parametrize(
     ("fault", "transport"),
     [(m, t) for m in MUTANTS for t in m.transports],
@@ -44,9 +55,11 @@ async def test_own_client_passes_with_two_calls_at_once():
 )
 async def test_a_fault_is_found_by_its_case(fault, transport):
     (case,) = [case for case in CASES if case.id == fault.case]
-    is_quick = {LATEST_SESSION.name, LATEST.name} & {*case.revisions}
-    speed = "quick" if is_quick else "full"
-    options = Options(only=(fault.case,), speed=speed, answer_s=1.0)
+    options = Options(
+        only=(fault.case,),
+        revisions=fault.revisions or case.revisions[-1:],
+        answer_s=1.0,
+    )
     report = await run_client(fault.make(), options, http=transport == "http")
     await asyncio.gather(*ENDING)
     ENDING.clear()

@@ -173,16 +173,20 @@ class HttpEndpoint:
     Args:
         handle: The handler of a request.
         transcript: The record of all octets.
+        count: The number before that of the first request.
     """
 
     def __init__(
-        self, handle: Callable[[HttpRequest], Awaitable[None]], transcript: Transcript
+        self,
+        handle: Callable[[HttpRequest], Awaitable[None]],
+        transcript: Transcript,
+        count: int = 0,
     ) -> None:
         self._handle = handle
         self._transcript = transcript
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
-        self._count = 0
+        self._count = count
 
     async def open(self) -> None:
         """Start listening."""

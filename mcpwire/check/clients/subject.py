@@ -269,6 +269,8 @@ class ClientFacts:
     ending: Ending | None = None
     run: ClientSubject | None = None
     """The run against the correct server."""
+    logins: dict[str, asyncio.Task[Any]] = attrs.field(factory=dict)
+    """The runs against a server that requires a token, which several cases look at."""
 
     def declares(self, need: str) -> bool:
         """Return whether the client has a feature; see `Case.needs`."""
@@ -302,6 +304,8 @@ class ClientSubject:
         session_id: The session id that the server issues, over HTTP.
         capabilities: The capabilities that the server declares; ``None``: all.
         keeps_processes: Whether processes outlive the end of their stdin.
+        idle_s: Time without a request after which the run ends, also if the client
+            ends by itself with a correct server; ``None``: the usual time.
         messages: All received messages, in order.
         requests: All HTTP requests, in order.
         connections: All processes, over stdio.
@@ -338,6 +342,7 @@ class ClientSubject:
         self.session_id = f"session-{self.random.randrange(1 << 40):x}"
         self.capabilities: dict[str, Any] | None = None
         self.keeps_processes = False
+        self.idle_s: float | None = None
         self.messages: list[Message] = []
         self.requests: list[HttpRequest] = []
         self.connections: list[PipeConnection] = []
@@ -354,6 +359,17 @@ class ClientSubject:
         self._endpoint: HttpEndpoint | None = None
 
     # --- running the client -----------------------------------------------------------
+
+    def again(self) -> ClientSubject:
+        """Return another run of the client, against a correct server."""
+        return ClientSubject(
+            self._client,
+            self.revision,
+            self.transport,
+            facts=self.facts,
+            bound_s=self.bound_s,
+            run_s=self.run_s,
+        )
 
     @property
     def is_stateless(self) -> bool:
@@ -466,7 +482,10 @@ class ClientSubject:
                 while not ended.done() and self._finding is None:
                     self._changed.clear()
                     changed = asyncio.create_task(self._changed.wait())
-                    may_be_idle = (stays or known is None) and self.messages
+                    has_begun = self.messages or self.requests
+                    may_be_idle = has_begun and (
+                        stays or known is None or self.idle_s is not None
+                    )
                     try:
                         done, _ = await asyncio.wait(
                             {ended, changed},
@@ -488,6 +507,8 @@ class ClientSubject:
 
     @property
     def _idle_s(self) -> float:
+        if self.idle_s is not None:
+            return self.idle_s
         return self.bound_s if self.facts.ending is None else _IDLE_S
 
     # --- stdio ------------------------------------------------------------------------
@@ -550,14 +571,18 @@ class ClientSubject:
     # --- HTTP -------------------------------------------------------------------------
 
     async def _handle_http(self, request: HttpRequest) -> None:
-        self.requests.append(request)
-        self._changed.set()
+        self.add_request(request)
         try:
             if self.on_http is not None and await self.on_http(request):
                 return
             await self._answer_http(request)
         except Exception as error:  # noqa: BLE001 - it ends the case
             self._end_case(error)
+
+    def add_request(self, request: HttpRequest) -> None:
+        """Record an HTTP request, also one to another server of the case."""
+        self.requests.append(request)
+        self._changed.set()
 
     async def _answer_http(self, request: HttpRequest) -> None:
         """Answer an HTTP request as a correct server does."""
