@@ -19,7 +19,6 @@ import httpx
 
 import mcpwire
 from mcpwire.auth.steps import Fetch
-from mcpwire.check.clients import CASES
 from mcpwire.transports.oauth.fetch import Fetcher
 
 _WIRE = contextvars.ContextVar("wire", default=None)
@@ -125,10 +124,8 @@ class LoginMutant:
     name: str
     changes: dict
     transports: tuple[str, ...] = ("http",)
-
-    @property
-    def revisions(self):
-        return next(case.revisions[-1:] for case in CASES if case.id == self.case)
+    use: object = None
+    revisions: tuple[str, ...] = ()
 
     def make(self):
         async def client(where):
