@@ -8,7 +8,8 @@
 `outgoing` changes messages of the client, `incoming` those that it receives, and
 `requests` its HTTP requests. The function returns the messages (or bytes) that take the
 place of the message, or ``None`` to leave it as it is. It is made anew for each client,
-if it is a class.
+if it is a class. `use=` replaces what the client does, and `faulty_use` marks a
+coroutine function that uses it wrongly.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ class Mutant:
     hook: str
     change: object
     transports: tuple[str, ...] = ("stdio", "http")
+    use: object = None
 
     @property
     def name(self):
@@ -42,13 +44,16 @@ class Mutant:
 
     def make(self):
         """Return a client function with the change."""
-        return make_client(**{self.hook: self.change})
+        hooks = {} if self.hook is None else {self.hook: self.change}
+        return make_client(use=self.use, **hooks)
 
 
 def _decorator(hook):
-    def mutant(case, *transports):
+    def mutant(case, *transports, use=None):
         def add(change):
-            MUTANTS.append(Mutant(case, hook, change, transports or ("stdio", "http")))
+            places = transports or ("stdio", "http")
+            wanted = change if hook is None else use
+            MUTANTS.append(Mutant(case, hook, change, places, wanted))
             return change
 
         return add
@@ -59,6 +64,7 @@ def _decorator(hook):
 outgoing = _decorator("outgoing")
 incoming = _decorator("incoming")
 requests = _decorator("requests")
+faulty_use = _decorator(None)
 
 
 def make_client(*, use=None, **hooks):
@@ -117,8 +123,13 @@ class Wire(httpx.AsyncHTTPTransport):
     async def target(self, where):
         """Yield the target of `mcpwire.Client` for a URL or a command."""
         if isinstance(where, Stdio):
-            async with self.process(where) as messages:
-                yield messages
+            async with contextlib.AsyncExitStack() as stack:
+
+                async def open():
+                    return await stack.enter_async_context(self.process(where))
+
+                # A client that stops in `incoming` opens no second connection.
+                yield Messages(open=open) if self.incoming is None else await open()
         else:
             async with httpx.AsyncClient(transport=self) as http_client:
                 yield mcpwire.Http(where, http_client=http_client)

@@ -35,6 +35,20 @@ async def test_a_fault_is_found_by_its_case(fault, transport):
     assert {result.verdict for result in report.results} & BAD
 
 
+@pytest.mark.parametrize(
+    ("fault", "transport"),
+    [(m, t) for m in MUTANTS if m.use and m.hook for t in m.transports],
+    ids=lambda each: each if isinstance(each, str) else each.name,
+)
+async def test_the_same_use_without_the_fault_passes(fault, transport):
+    report = await run_client(
+        make_client(use=fault.use),
+        Options(only=(fault.case,)),
+        http=transport == "http",
+    )
+    assert {result.verdict for result in report.results} <= GOOD
+
+
 def test_each_case_has_a_fault():
     found = {mutant.case for mutant in MUTANTS}
     assert [case.id for case in CASES if case.id not in found] == []
