@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Start
@@ -27,6 +28,8 @@ _STDIO: Final = "2026-07-28 basic/transports/stdio#backward-compatibility"
 _HTTP: Final = "2026-07-28 basic/transports/streamable-http#backward-compatibility"
 _UNKNOWN: Final = ["2099-01-01", "2098-01-01"]
 """Versions that nobody supports."""
+_MAX_PROBE_S: Final = 90.0
+"""Time for a client to give up `server/discover`; official SDKs take up to 60 s."""
 
 case = FAMILY.with_defaults(revisions=MODERN)
 
@@ -196,32 +199,52 @@ async def _empty_result(exchange: Exchange) -> None:
     await exchange.answer({})
 
 
-async def _exit(exchange: Exchange) -> None:
-    await exchange.client.connections[-1].exit(1)
-
-
 _add_fallback_case(
     "C-VER-12.a", "an empty result", _empty_result, transports=("stdio",)
 )
-_add_fallback_case(
-    "C-VER-12.b", "the end of the server's process", _exit, transports=("stdio",)
-)
+
+
+def _await_initialize(client: ClientSubject) -> asyncio.Event:
+    """Return an event that is set when `initialize` is answered."""
+    answered = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.correct()
+        answered.set()
+
+    client.answers["initialize"] = answer
+    return answered
+
+
+def _exit(client: ClientSubject) -> None:
+    answered = _await_initialize(client)
+
+    async def end(_: Exchange) -> None:
+        await client.connections[-1].exit(1)
+        await answered.wait()  # a client that stays running is not idle until then
+
+    client.answers["server/discover"] = end
 
 
 def _stay_silent(client: ClientSubject) -> None:
-    discovers: list[Exchange] = []
+    answered = _await_initialize(client)
+    client.run_s = max(client.run_s, _MAX_PROBE_S)
 
-    async def keep(exchange: Exchange) -> None:
-        discovers.append(exchange)
+    async def answer_late(exchange: Exchange) -> None:
+        await answered.wait()
+        await exchange.fail(-32601, "Method not found")
 
-    async def answer_both(exchange: Exchange) -> None:
-        await exchange.correct()
-        for discover in discovers:
-            await discover.fail(-32601, "method not found")
-
-    client.answers |= {"server/discover": keep, "initialize": answer_both}
+    client.answers["server/discover"] = answer_late
 
 
+add_undisturbed_case(
+    fallback.robust,
+    "C-VER-12.b",
+    "if the server's process ends at `server/discover` a client starts it again",
+    transports=("stdio",),
+    change=_exit,
+    sends="the end of the process as the response to `server/discover`",
+)
 add_undisturbed_case(
     fallback.robust,
     "C-VER-12.c",
