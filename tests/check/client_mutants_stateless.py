@@ -57,6 +57,7 @@ def has_no_name(message):
 def _add_field_mutants():
     for case, field, change, use in (
         ("C-TR-HTTP-25.a", "mcp-protocol-version", lambda _: "2025-11-25", None),
+        ("C-D72.a", "mcp-protocol-version", lambda _: MODERN, None),
         ("C-HDR-01.a", "mcp-method", str.upper, None),
         ("C-HDR-02.a", "mcp-name", None, None),
         ("C-HDR-03.a", "mcp-name", None, use_more),
@@ -192,6 +193,15 @@ async def falls_back_after_json_rpc_errors_only(target):
         await _list_in_session(target)
     else:
         await client.aclose()
+
+
+@faulty_use("C-VER-13.e", "http")
+async def takes_404_for_the_end_of_a_session(target):
+    async with mcpwire.Client(target) as client:
+        try:
+            await client.list_tools()
+        except mcpwire.MethodNotFound:
+            await _list_in_session(target)
 
 
 @outgoing("C-VER-14.a")

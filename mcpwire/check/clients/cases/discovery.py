@@ -12,7 +12,7 @@ from mcpwire.check.clients.cases._forms import (
     add_undisturbed_case,
 )
 from mcpwire.check.clients.items import correct_result
-from mcpwire.check.subject import META
+from mcpwire.check.subject import META, printable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -136,6 +136,31 @@ async def only_unknown_versions(client: ClientSubject) -> None:
     for message in client.messages:
         if message.method in OPERATIONS:
             client.raise_broken("no further request", message.raw)
+
+
+@case.robust(
+    "C-VER-13.e",
+    "HTTP status 404 for a method that the server lacks is no end of a session",
+    transports=("http",),
+    start=Start.OWN,
+    sends="status 404 with the error -32601 to the first request after the handshake",
+    expects="no `initialize`",
+    why="a stateless server has no handshake; the user reads a misleading error",
+)
+async def missing_method(client: ClientSubject) -> None:
+    before: list[int] = []
+
+    async def fail(exchange: Exchange) -> None:
+        before.append(len(client.messages))
+        await exchange.fail(-32601, "Method not found")
+
+    client.first = fail
+    await client.run()
+    if not before:
+        client.raise_absent("request besides the handshake")
+    for message in client.messages[before[0] :]:
+        if message.method == "initialize":
+            client.raise_broken("no initialize", message.raw)
 
 
 # --- fallback to `initialize` in the session era --------------------------------------
@@ -281,7 +306,7 @@ def _modern_proposal(client: ClientSubject) -> object:
     for request in client.requests:
         version = request.value("mcp-protocol-version")
         if b'"initialize"' in request.body and version in MODERN:
-            return f"MCP-Protocol-Version: {version} with {request.body.decode()}"
+            return f"MCP-Protocol-Version: {version} with {printable(request.body)}"
     return None
 
 
@@ -303,15 +328,21 @@ def _modern_meta(client: ClientSubject) -> object:
         meta = message.params.get("_meta")
         if isinstance(meta, dict) and META + "protocolVersion" in meta:
             return message.raw
+    is_session = False
+    for request in client.requests:
+        is_session |= b'"initialize"' in request.body
+        version = request.value("mcp-protocol-version")
+        if is_session and version in MODERN:
+            return f"MCP-Protocol-Version: {version} with {printable(request.body)}"
     return None
 
 
 add_observed_case(
     FAMILY.robust,
     "C-D72.a",
-    "a session has no metadata of the stateless era",
+    "a session has no metadata and no header field of the stateless era",
     revisions=LEGACY,
-    expects="no protocolVersion in _meta since initialize",
+    expects="after initialize no stateless version in _meta or MCP-Protocol-Version",
     find_problem=_modern_meta,
     why="servers of both eras treat the request as one without a session",
 )
