@@ -9,9 +9,9 @@
 `requests` its HTTP requests. The function returns the messages (or bytes) that take the
 place of the message, or ``None`` to leave it as it is. It is made anew for each client,
 if it is a class. `reader` reads a line from the server's stdout, `closer` ends its
-process, and `spawner` starts it, as coroutine functions. `use` uses the target.
-`exchanges` gets an HTTP request and a coroutine function that sends one; it returns the
-response.
+process, and `spawner` starts it, as coroutine functions. `exchanges` gets an HTTP
+request and a coroutine function that sends one; it returns the response. `use=` replaces
+what the client does, and `faulty_use` marks a coroutine function that uses it wrongly.
 """
 
 import asyncio
@@ -49,15 +49,16 @@ class Mutant:
 
     def make(self):
         """Return a client function with the change."""
-        return make_client(use=self.use, **{self.hook: self.change})
+        hooks = {} if self.hook is None else {self.hook: self.change}
+        return make_client(use=self.use, **hooks)
 
 
 def _decorator(hook):
     def mutant(case, *transports, use=None):
-        transports = transports or ("stdio", "http")
-
         def add(change):
-            MUTANTS.append(Mutant(case, hook, change, transports, use))
+            places = transports or ("stdio", "http")
+            wanted = change if hook is None else use
+            MUTANTS.append(Mutant(case, hook, change, places, wanted))
             return change
 
         return add
@@ -72,6 +73,7 @@ exchanges = _decorator("exchanges")
 reader = _decorator("reader")
 closer = _decorator("closer")
 spawner = _decorator("spawner")
+faulty_use = _decorator(None)
 
 
 def make_client(*, use=None, **hooks):
@@ -159,8 +161,13 @@ class Wire(httpx.AsyncHTTPTransport):
     async def target(self, where):
         """Yield the target of `mcpwire.Client` for a URL or a command."""
         if isinstance(where, Stdio):
-            async with self.process(where) as messages:
-                yield messages
+            async with contextlib.AsyncExitStack() as stack:
+
+                async def open():
+                    return await stack.enter_async_context(self.process(where))
+
+                # A client that stops in `incoming` opens no second connection.
+                yield Messages(open=open) if self.incoming is None else await open()
         else:
             async with httpx.AsyncClient(transport=self) as http_client:
                 yield mcpwire.Http(where, http_client=http_client)

@@ -495,3 +495,12 @@ async def test_an_unknown_result_type_raises_invalid_message():
     async with client(server) as c:
         with pytest.raises(mcpwire.InvalidMessage, match="riddle"):
             await c.call_tool("x")
+
+
+@pytest.mark.rule("RPC-18")
+async def test_a_page_of_an_unknown_result_type_raises_invalid_message():
+    page = {"resultType": "riddle", "tools": [], "nextCursor": "2"}
+    server = FakeServer({"tools/list": lambda *_: page}, version="2026-07-28")
+    async with client(server) as c:
+        with pytest.raises(mcpwire.InvalidMessage, match="riddle"):
+            await c.list_tools()

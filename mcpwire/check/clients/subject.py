@@ -616,6 +616,8 @@ class ClientSubject:
         """Return whether a server with sessions refuses the request."""
         if self.is_stateless or not self.session_id or message.method == "initialize":
             return False
+        if message.method == "server/discover" and message.method in self.answers:
+            return False  # the case answers it, with or without a session
         return request.value("mcp-session-id") is None
 
     def response_fields(self, message: Message) -> dict[str, str]:

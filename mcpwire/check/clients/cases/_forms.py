@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Start
 from mcpwire.check.clients.items import correct_result
@@ -10,12 +10,20 @@ from mcpwire.check.clients.subject import HANDSHAKE
 from mcpwire.errors import RPCError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from mcpwire.check.case import CaseFunction
     from mcpwire.check.clients.subject import ClientSubject, Exchange, Handler
 
     AddCase = Callable[..., Callable[[CaseFunction], CaseFunction]]
+
+OPERATIONS: Final = (
+    *("tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list"),
+    *("resources/templates/list", "resources/read", "completion/complete"),
+)
+"""Methods of requests that a server answers with a result of its own kind."""
+MAX_REPEATS: Final = 50
+"""Number of repeats of one request that counts as endless."""
 
 
 def add_undisturbed_case(
@@ -146,3 +154,30 @@ def need_ending(client: ClientSubject) -> None:
     ending = client.facts.ending or client.ending
     if ending is None or ending.code is None:
         client.raise_absent("end of the client by itself")
+
+
+async def answer_for_ever(
+    client: ClientSubject, methods: Sequence[str], answer: Callable[[Exchange], Any]
+) -> int:
+    """Answer requests always in one way; return their number.
+
+    Raises:
+        Broken: The client sent more than `MAX_REPEATS` above the usual number.
+    """
+    usual = sum(
+        n for key, n in client.facts.sent.items() if key.split(" ")[0] in methods
+    )
+    count = 0
+
+    async def handle(exchange: Exchange) -> None:
+        nonlocal count
+        count += 1
+        if count > usual + MAX_REPEATS:
+            client.raise_broken(
+                f"fewer than {MAX_REPEATS} repeats", f"{count} requests"
+            )
+        await answer(exchange)
+
+    client.answers |= dict.fromkeys(methods, handle)
+    await client.run()
+    return count
