@@ -10,8 +10,9 @@
 place of the message, or ``None`` to leave it as it is. It is made anew for each client,
 if it is a class. `reader` reads a line from the server's stdout, `closer` ends its
 process, and `spawner` starts it, as coroutine functions. `exchanges` gets an HTTP
-request and a coroutine function that sends one; it returns the response. `use=` replaces
-what the client does, and `faulty_use` marks a coroutine function that uses it wrongly.
+request and a coroutine function that sends one; it returns the response. `use=`
+replaces what the client does, and `faulty_use` marks a coroutine function that uses it
+wrongly.
 """
 
 import asyncio
@@ -41,7 +42,6 @@ class Mutant:
     change: object
     transports: tuple[str, ...] = ("stdio", "http")
     use: object = None
-    revisions: tuple[str, ...] = ()
 
     @property
     def name(self):
@@ -95,7 +95,7 @@ def make_client(*, use=None, **hooks):
     return client
 
 
-async def use_all(target):
+async def use_all(target, **options):
     """Use each feature of the server once."""
     client = mcpwire.Client(
         target,
@@ -106,6 +106,7 @@ async def use_all(target):
             form.requested_schema.required or (), "a text"
         ),
         roots=["file:///tmp"],
+        **options,
     )
     async with client:
         await client.list_tools()
@@ -166,8 +167,9 @@ class Wire(httpx.AsyncHTTPTransport):
                 async def open():
                     return await stack.enter_async_context(self.process(where))
 
-                # A client that stops in `incoming` opens no second connection.
-                yield Messages(open=open) if self.incoming is None else await open()
+                # A client that stops at a message opens no second connection.
+                may_stop = self.incoming or self.reader is not read_line
+                yield await open() if may_stop else Messages(open=open)
         else:
             async with httpx.AsyncClient(transport=self) as http_client:
                 yield mcpwire.Http(where, http_client=http_client)

@@ -125,7 +125,6 @@ class LoginMutant:
     changes: dict
     transports: tuple[str, ...] = ("http",)
     use: object = None
-    revisions: tuple[str, ...] = ()
 
     def make(self):
         async def client(where):
@@ -411,5 +410,5 @@ class RepeatsCode:
 
 mutant("C-G32.a", "ignores_refresh_tokens", answer=document(refresh_token=None))
 mutant("C-G32.b", "keeps_refused_refresh", answer=document(error="server_error"))
-mutant("C-S02.a", "follows_redirects", follows=True)
 mutant("C-S02.b", "follows_redirects", follows=True)
+mutant("C-S02.c", "follows_redirects", follows=True)

@@ -6,9 +6,9 @@ import os
 
 from client_mutants import (
     closer,
+    faulty_use,
     incoming,
     outgoing,
-    read_line,
     reader,
     spawner,
     use_all,
@@ -315,13 +315,13 @@ async def ends_only_the_shell(*command, **options):
 async def waits_after_an_error(target):
     """Use the server; after an error wait forever."""
     try:
-        await use_all(target)
+        await use_all(target, recovery=mcpwire.Recovery(restart=False))
     except mcpwire.MCPError:
         await asyncio.Event().wait()
 
 
 for case in ("C-F02.a", "C-F04.a", "C-F05.a"):
-    reader(case, "stdio", use=waits_after_an_error)(read_line)
+    faulty_use(case, "stdio")(waits_after_an_error)
 
 
 # Ping, progress and cancellation

@@ -316,7 +316,7 @@ async def reconnects_at_once(target):
     async with httpx.AsyncClient(timeout=1) as client:
         for id in range(100):
             with contextlib.suppress(httpx.RemoteProtocolError):
-                await client.post(target.url, json={**request, "id": id})
+                await client.post(target, json={**request, "id": id})
 
 
 @outgoing("C-TX-03.a", use=use_more)

@@ -1021,7 +1021,7 @@ async def refused_refresh(client: ClientSubject) -> None:
 
 
 @case.robust(
-    "C-S02.a",
+    "C-S02.b",
     "a redirect to another origin does not get the token",
     sends="307 to another origin for each request with a token",
     expects="no token at the other origin",
@@ -1044,7 +1044,7 @@ async def redirected_token(client: ClientSubject) -> None:
 
 
 @case.robust(
-    "C-S02.b",
+    "C-S02.c",
     "a redirect of the token endpoint to another origin does not get the code",
     sends="307 to another origin for each token request",
     expects="no code, secret or verifier at the other origin",
