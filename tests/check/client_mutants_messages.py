@@ -273,15 +273,20 @@ async def reads_one_line_a_chunk(stream):
 
 
 @spawner("C-TR-STDIO-05.a", "stdio")
-async def ends_at_stderr(*command, **options):
-    process = await asyncio.create_subprocess_exec(*command, stderr=-1, **options)
+class EndsAtStderr:
+    has_ended = False
 
-    async def watch():
+    async def __call__(self, *command, **options):
+        if self.has_ended:
+            raise ConnectionError("the server wrote to stderr")
+        process = await asyncio.create_subprocess_exec(*command, stderr=-1, **options)
+        self.watching = asyncio.create_task(self.watch(process))
+        return process
+
+    async def watch(self, process):
         if await process.stderr.read(1):
+            self.has_ended = True
             process.kill()
-
-    process.watch = asyncio.create_task(watch())
-    return process
 
 
 @spawner("C-A16.b", "stdio")
