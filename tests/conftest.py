@@ -1,7 +1,5 @@
 """Fixtures for every test: the specification's files, the loop, leaks, the wire."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import logging

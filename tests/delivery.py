@@ -1,12 +1,8 @@
 """Feeds one byte stream to a decoder in every way that a peer may deliver it."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 
 class Decoder(Protocol):

@@ -6,18 +6,14 @@ problems), `case` (groups of conformance cases), `system` (capabilities of
 covered systems; `L-` for a limit removed).
 """
 
-from __future__ import annotations
-
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sources import uncollected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 TESTS = Path(__file__).parent
 

@@ -9,18 +9,14 @@ fail, the run has failed and none is repeated. A skipped test fails the run unde
 where everything is installed, unless it is listed here with its reason.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree import ElementTree as ET
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROOT: Final = Path(__file__).parents[1]
 JUNIT: Final = ROOT / ".build/junit.xml"

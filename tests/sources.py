@@ -1,17 +1,13 @@
 """Parsed source files and their imports, read without running them."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import gc
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import Final, NamedTuple
 
 PACKAGE: Final = "mcpwire"
 

@@ -1,7 +1,5 @@
 """The helpers in this folder are modules that its tests import."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

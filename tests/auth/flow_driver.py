@@ -10,8 +10,6 @@ Several operations can share one store: each is an `Actor`, whose `step()` perfo
 next step.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from urllib.parse import parse_qs, urlsplit

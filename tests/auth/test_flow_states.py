@@ -4,8 +4,6 @@ Secrets stay with their issuer, each operation ends, and a refresh token is drop
 only by ``invalid_grant``, a new login or a logout.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import b64decode
 from itertools import count

@@ -1,7 +1,5 @@
 """JSON web tokens: client assertions, proofs of possession, and sealed texts."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import sys

@@ -1,7 +1,5 @@
 """Starting the command line, and servers that answer from a script."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Fixtures: the command line in this process and in a child, and servers for it."""
 
-from __future__ import annotations
-
 import io
 import os
 import shlex

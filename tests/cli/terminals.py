@@ -1,7 +1,5 @@
 """A terminal for commands: records the output and types lines."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

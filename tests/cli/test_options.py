@@ -1,7 +1,5 @@
 """The grammar: a target as one argument, or the server's command after ``--``."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import shlex

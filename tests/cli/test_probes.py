@@ -1,7 +1,5 @@
 """The cache of servers that do not answer the probe: one timeout a day."""
 
-from __future__ import annotations
-
 import os
 import stat
 import time

@@ -1,7 +1,5 @@
 """How many of a gateway's server connections one untrusted client can take."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Lists of many servers as one: names, URIs, pages."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Which servers a client chose by header fields, and how they are named."""
 
-from __future__ import annotations
-
 import json
 from itertools import permutations
 from typing import Any

@@ -1,7 +1,5 @@
 """In-memory servers for groups: servers that die, respond late or are unreachable."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fakes import FakeServer, text

@@ -4,18 +4,18 @@ A combination is transport, revision, engine and shell; `combo` is one of them, 
 `target` connects to the same demonstration server each time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "servers/warm"))
+
+from collections.abc import Iterator
 
 import schema_checks
 import shells
@@ -25,9 +25,6 @@ from warmed import demo_command
 import mcpwire
 from mcpwire.server.demo import demo_dispatcher
 from mcpwire.versions import REVISIONS, Era
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 posted_messages_are_checked = schema_checks.posted_messages_are_checked
 

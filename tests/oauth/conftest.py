@@ -1,7 +1,5 @@
 """The servers of `tests/over_http`, behind a simulated internet."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

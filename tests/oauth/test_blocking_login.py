@@ -1,7 +1,5 @@
 """Logins of the blocking client: users' functions in threads, Ctrl-C, no event loop."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """Unattended grants of programs, workloads and employees; tokens bound to keys."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A call that is given up during a login or a refresh breaks nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

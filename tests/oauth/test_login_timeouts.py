@@ -1,7 +1,5 @@
 """Waiting for a user: only the timeout of the login runs meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

@@ -1,7 +1,5 @@
 """A store that cannot be used: the user logs in again; one warning says why (F40)."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

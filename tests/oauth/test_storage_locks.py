@@ -1,7 +1,5 @@
 """The file of a `FileStorage` during concurrent use, forks, crashes and removal."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """The servers in this folder are modules that tests in any folder can import."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

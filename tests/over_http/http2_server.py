@@ -7,24 +7,18 @@
 and may respond at once, later (with the next request), or never.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from certificates import server_context
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
 from h2.exceptions import ProtocolError
-from raw_server import raw_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from raw_server import Connection, RawServer
+from raw_server import Connection, RawServer, raw_server
 
 
 class Stream:

@@ -1,7 +1,5 @@
 """The bytes of HTTP responses and event streams, valid or invalid."""
 
-from __future__ import annotations
-
 import http
 import json
 from typing import Any, Final

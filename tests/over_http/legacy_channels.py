@@ -4,27 +4,21 @@ async with legacy(engine) as (server, client):
     await client.call("ping")
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator
+from typing import Any, Final
 
 import pytest
 from engines import BOUND_S, ENGINES
-from legacy_server import legacy_server
+from legacy_server import LegacyServer, legacy_server
 
 from mcpwire.limits import Limits
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.transports.http.legacy_sse import LegacyChannel
 from mcpwire.transports.http.target import Http
 from mcpwire.versions import REVISIONS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from legacy_server import LegacyServer
 
 QUICK: Final = Limits(close_grace=0.5, terminate_grace=0.5)
 

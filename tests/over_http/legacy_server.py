@@ -7,19 +7,13 @@
 `on` is keyed by JSON-RPC method, or by "POST" and "GET", as in `mcp_server`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
-from raw_server import Served, raw_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from raw_server import Connection, RawRequest
+from raw_server import Connection, RawRequest, Served, raw_server
 
 VERSION: Final = "2024-11-05"
 CAPABILITIES: Final = {"tools": {}, "resources": {"subscribe": True}, "logging": {}}

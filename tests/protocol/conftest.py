@@ -1,7 +1,5 @@
 """Puts the helper modules of this folder on the import path of its tests."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Steps, verdicts and records are written as short lines, so that a row of the tra
 table reads like a transcript.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

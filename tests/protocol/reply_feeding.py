@@ -4,8 +4,6 @@ Each body is delivered three times: whole, byte by byte, and with more data behi
 part that counts. The outcome must be the same each time.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

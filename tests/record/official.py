@@ -3,8 +3,6 @@
 `make conformance` writes its results to `.build`, and compares them with the record.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Raw clients of the record's server, over stdio and HTTP: standard library only."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -10,13 +8,11 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from record import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SERVER: Final = Path(__file__).with_name("server.py")
 TIMEOUT_S: Final = 60.0

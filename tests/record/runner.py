@@ -1,22 +1,18 @@
 """Runs cases written once with both clients, over each wire, against `peer`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 import queue
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import mcpwire
 import mcpwire.sync
 from record import peer, shown, web
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 HERE: Final = Path(__file__).parent
 ERAS: Final = {"session": peer.SESSION, "stateless": peer.STATELESS, "sse": peer.OLDEST}

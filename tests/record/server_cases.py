@@ -1,15 +1,11 @@
 """How a server responds to raw bytes; each function is a case in its own session."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from record import raw
 from record.raw import META
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ERAS: Final = {"session": "2025-11-25", "stateless": "2026-07-28"}
 GROUPS: Final = tuple(

@@ -1,7 +1,5 @@
 """The form of values, errors and messages in the record, and how it is written."""
 
-from __future__ import annotations
-
 import enum
 import json
 import re

@@ -4,8 +4,6 @@
 2026-07-28 has it, and keeps every request and result.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Fixtures: real servers by name, connections to them, and a git repository."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

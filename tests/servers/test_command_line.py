@@ -1,7 +1,5 @@
 """The command line against real servers, as a person types it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

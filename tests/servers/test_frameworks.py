@@ -1,7 +1,5 @@
 """Servers on the official Python SDK and on FastMCP: every feature, in both eras."""
 
-from __future__ import annotations
-
 import os
 import signal
 

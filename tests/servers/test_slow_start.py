@@ -4,8 +4,6 @@ Both requests are in the pipe when the server starts to read. The Python framewo
 accept the first one and refuse the other, so the timeout must not have decided.
 """
 
-from __future__ import annotations
-
 import pytest
 from real_servers import PYTHON, TYPESCRIPT, by_npx
 

@@ -4,8 +4,6 @@ It can open a session and call a tool, and it checks the id and the content of e
 response.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any, NamedTuple, Self

@@ -11,8 +11,6 @@ first count. Objects and memory fluctuate: the median of the second half of thei
 may exceed that of the first half by an allowance for noise.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import gc
@@ -21,12 +19,10 @@ import statistics
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 TESTS = Path(__file__).resolve().parent.parent
 for folder in (TESTS, TESTS.parent):

@@ -1,15 +1,11 @@
 """Waiting, calling, and looking at threads, for the tests of blocking clients."""
 
-from __future__ import annotations
-
 import gc
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, Final
 
 BOUND_S: Final = 30.0
 POLL_S: Final = 0.002

@@ -1,7 +1,5 @@
 """The five covered systems, line by line: see `docs/contributing/systems.md`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

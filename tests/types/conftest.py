@@ -1,7 +1,5 @@
 """Shared by the tests of the types: the schemas, and the folder on the path."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compare the specifications of our classes with the schema of a revision."""
 
-from __future__ import annotations
-
 import typing
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The codec: members, absence, leniency, refusals by path, compiled functions."""
 
-from __future__ import annotations
-
 import gc
 import sys
 

@@ -1,7 +1,5 @@
 """The official examples of 2026-07-28 decode and encode to equal JSON."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

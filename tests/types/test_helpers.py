@@ -1,7 +1,5 @@
 """What the types offer their users besides fields; the keys of `_meta`; skills."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

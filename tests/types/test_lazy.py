@@ -1,7 +1,5 @@
 """The package imports only the modules in use."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import subprocess

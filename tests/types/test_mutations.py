@@ -1,7 +1,5 @@
 """One fault in a valid value: it is refused with its exact path, or tolerated."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from wirevalues import PLAIN, example, full, name_of

@@ -1,7 +1,5 @@
 """Unions: how the member is selected, unknown members, and refusals."""
 
-from __future__ import annotations
-
 import pytest
 
 from mcpwire import types

@@ -1,24 +1,18 @@
 """Handlers of faulty servers, for the tests of this folder."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import attrs
 from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_head
-from mcp_server import scripted_mcp
+from mcp_server import ScriptedMcp, scripted_mcp
+from raw_server import Connection, RawRequest
 
 import mcpwire
 from mcpwire import types
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from mcp_server import ScriptedMcp
-    from raw_server import Connection, RawRequest
 
 BOUND_S = 25.0
 """Upper bound of a test: a hanging call fails then, before its own 30 s timeout."""

@@ -1,7 +1,5 @@
 """A subscription is sent once the server stream is open for its updates."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

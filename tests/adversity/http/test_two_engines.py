@@ -1,7 +1,5 @@
 """Both engines and custom HTTP clients, used by whole clients."""
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 

@@ -1,7 +1,5 @@
 """Fixtures and import paths of the tests of attacks on logins."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The cost of tokens: a few function calls per call, none without a grant."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

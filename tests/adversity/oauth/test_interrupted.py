@@ -1,7 +1,5 @@
 """Calls that end, and loops that close, during a login or while a token is obtained."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -1,11 +1,10 @@
 """A server with all features, a client that records all messages, a gateway."""
 
-from __future__ import annotations
-
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fakes import SILENCE, FakeServer
@@ -16,9 +15,6 @@ from mcpwire.gateway import Gateway
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.server.request import RequestContext
 from mcpwire.versions import LATEST
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 

@@ -1,7 +1,5 @@
 """Notifications of servers, and subscriptions and log levels set by clients."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 

@@ -1,7 +1,5 @@
 """A gateway over HTTP: one path or several, the status page and access to it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Notifications of the everything server: logs, progress, updates; lost servers."""
 
-from __future__ import annotations
-
 import signal
 
 import anyio

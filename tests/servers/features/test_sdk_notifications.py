@@ -4,8 +4,6 @@ In a session it sends them at any time; at 2026-07-28 they belong to a request: 
 each request, changes of lists and resources to `subscriptions/listen`.
 """
 
-from __future__ import annotations
-
 import anyio
 import pytest
 from notification_log import (

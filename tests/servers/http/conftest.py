@@ -1,7 +1,5 @@
 """One process of each real server for all tests of a module."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import ExitStack
 from pathlib import Path

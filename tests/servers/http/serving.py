@@ -1,24 +1,18 @@
 """Real servers over HTTP: a process on a port each, and their features."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anyio
-from notification_log import TIMEOUT_S, UPDATED
+from notification_log import TIMEOUT_S, UPDATED, Recorder
 from ports import kept_port
 from real_servers import NODE_PACKAGES, TESTS, RealServer, node
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from notification_log import Recorder
 
 START_S: Final = 30.0
 STOP_S: Final = 30.0

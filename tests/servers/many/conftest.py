@@ -1,7 +1,5 @@
 """Real servers side by side, one of them over HTTP."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Official clients use five real servers through the gateway, one of them broken."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

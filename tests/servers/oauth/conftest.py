@@ -1,7 +1,5 @@
 """Foreign authorization servers, and MCP servers that require their tokens."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

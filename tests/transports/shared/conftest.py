@@ -1,7 +1,5 @@
 """The fixtures of the shared suite: each transport at both eras."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading
