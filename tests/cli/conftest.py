@@ -5,15 +5,8 @@ import os
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "oauth"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "servers/warm"))
-
 from cli_servers import DONE, MCPWIRE, TIMEOUT_S, Scripted, request
 from command_line import Done
 from terminals import Terminal

@@ -12,7 +12,6 @@ import pytest
 from mcpwire.testing import AsgiTransport
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "servers/warm"))
 
 from documents import (
     DOCUMENTS,

@@ -5,18 +5,10 @@ A combination is transport, revision, engine and shell; `combo` is one of them, 
 """
 
 import contextlib
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
-sys.path.insert(0, str(Path(__file__).parent.parent / "servers/warm"))
-
-from collections.abc import Iterator
-
 import schema_checks
 import shells
 from hosting import hosted

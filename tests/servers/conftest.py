@@ -4,19 +4,15 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import uuid
 from pathlib import Path
 
 import anyio
 import pytest
 from real_servers import RealServer, installed
+from warmed import ForkServers
 
 import mcpwire
-
-sys.path.insert(0, str(Path(__file__).parent / "warm"))
-
-from warmed import ForkServers
 
 # The bound of each wait. Some of these tests start a server twice, on a busy machine.
 TIMEOUT_S = 60.0

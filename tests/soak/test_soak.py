@@ -5,9 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 import soak
 from unmeasured import unmeasured
 

@@ -5,23 +5,18 @@ import contextlib
 import inspect
 import itertools
 import json
-import sys
-from pathlib import Path
 
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
-from scripted import ECHO_LOOP, scripted
-
-import mcpwire
-from mcpwire import types
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "over_http"))
-
 from http_bytes import chunk, sse_event, sse_head
 from legacy_server import legacy_server
 from mcp_methods import SAMPLING
 from mcp_server import scripted_mcp
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+from mcpwire import types
 
 BOUND_S = 50.0
 FEW = 7

@@ -13,10 +13,6 @@ from pathlib import Path
 
 import pytest
 from real_servers import NODE_PACKAGES, PEERS, node, require
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "features"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "http"))
-
 from serving import serving_ours
 
 FOLDER = Path(__file__).parent

@@ -5,24 +5,18 @@ import http.client
 import json
 import os
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-
-TESTS = Path(__file__).parents[2]
-for folder in ("over_http", "oauth"):
-    sys.path.insert(0, str(TESTS / folder))
-
-import schema_checks  # noqa: E402 - found through the lines above
-from protected import protected_server  # noqa: E402 - as above
-from real_servers import PEERS, require  # noqa: E402 - as above
+import schema_checks
+from protected import protected_server
+from real_servers import PEERS, require
 
 posted_messages_are_checked = schema_checks.posted_messages_are_checked
 
-FOREIGN = TESTS / "servers/foreign"
+FOREIGN = Path(__file__).parents[1] / "foreign"
 END_S = 30
 
 
