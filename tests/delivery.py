@@ -12,7 +12,6 @@ class Decoder(Protocol):
 
 
 def feed_all(decoder: Decoder, chunks: Iterable[bytes]) -> list[Any]:
-    """Return all items that a decoder produces from these chunks."""
     return [item for chunk in chunks for item in decoder.feed(chunk)]
 
 

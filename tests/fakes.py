@@ -155,7 +155,6 @@ class FakeServer:
         return None if client is None else client()
 
     def requests(self, method: str) -> list[dict[str, Any]]:
-        """Return the params of each request of that method so far."""
         return [m["params"] for m in self.received if m.get("method") == method]
 
     # Its own end ignores all incoming events.

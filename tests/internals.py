@@ -78,7 +78,6 @@ def imported_looks(test: Module, known: frozenset[str]) -> Iterator[Look]:
 def looks(
     package: list[Module], tests: Iterable[Module]
 ) -> tuple[list[Look], list[Look]]:
-    """Return the uses of private attributes and the imports of modules."""
     homes, known = private_names(package), known_names(package)
     private, imported = [], []
     for test in tests:

@@ -24,7 +24,6 @@ UNDONE: Final = frozenset({"open", "partly"})
 
 
 def load(text: str) -> tuple[dict[str, str], int]:
-    """Return each rule's status, and the ceiling of the open ones."""
     document = tomllib.loads(text)
     return document["rules"], document["ceiling"]["open"]
 

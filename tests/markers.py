@@ -114,7 +114,6 @@ def is_test_file(path: Path) -> bool:
 
 @cache
 def read_all(folder: Path = TESTS) -> tuple[list[Marked], list[Misuse]]:
-    """Return the ids in all test files, and the misuses of their markers."""
     marked: list[Marked] = []
     misused: list[Misuse] = []
     with uncollected():
@@ -131,6 +130,5 @@ def read_all(folder: Path = TESTS) -> tuple[list[Marked], list[Misuse]]:
 def missing(
     required: Iterable[str], marker: str, marked: Iterable[Marked]
 ) -> list[str]:
-    """Return the required ids that no test carries."""
     shown = {item.id for item in marked if item.marker == marker}
     return sorted(set(required) - shown)

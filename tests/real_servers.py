@@ -21,8 +21,6 @@ PYTHON = ("time", "git", "sdk", "fastmcp")
 
 @dataclass(frozen=True)
 class RealServer:
-    """How one third-party server is started."""
-
     name: str
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)

@@ -101,7 +101,6 @@ def having(report: ET.Element, *tags: str) -> set[str]:
 
 
 def failed(report: ET.Element) -> set[str]:
-    """Return the tests that failed or had failed fixtures."""
     return having(report, "failure", "error")
 
 
@@ -184,7 +183,6 @@ def print_summary() -> int:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the command line; return the exit code."""
     if words == ["--report"]:
         return print_summary()
     default_signals()

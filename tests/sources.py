@@ -43,7 +43,6 @@ class Module:
 
     @classmethod
     def parse(cls, name: str, source: str, *, path: str = "", is_package: bool = False):
-        """Parse a source text under a dotted name."""
         path = path or name.replace(".", "/") + ".py"
         return cls(name, path, source, ast.parse(source), is_package)
 

@@ -19,7 +19,6 @@ SOURCE = ROOT / "mcpwire" / "__init__.py"
 
 
 def typing_imports():
-    """Return each name that `__init__` imports for type checkers, and its module."""
     module = Module.parse("mcpwire", SOURCE.read_text(), is_package=True)
     return {
         name: node.module
@@ -99,7 +98,6 @@ CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 
 @cache
 def documented_code():
-    """Return every code block and code span of README and docs."""
     paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     texts = [path.read_text(encoding="utf-8") for path in paths]
     return "\n".join(code for text in texts for code in CODE.findall(text))

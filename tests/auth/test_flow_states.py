@@ -110,7 +110,6 @@ class Authority:
         return Answer(200, {}, b"")
 
     def authorize(self, url, behaviour):
-        """Return the callback parameters of a login there."""
         query = {name: value for name, [value] in parse_qs(urlsplit(url).query).items()}
         if behaviour == "denies":
             return {"error": "access_denied"}

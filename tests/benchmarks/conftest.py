@@ -13,7 +13,6 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 @pytest.fixture
 def benchmark_module(monkeypatch):
-    """Return a function that gives a module of the benchmarks by its name."""
     monkeypatch.syspath_prepend(str(FOLDER))
     return importlib.import_module
 

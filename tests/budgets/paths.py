@@ -40,7 +40,6 @@ while True:
 
 
 def run(script, *arguments):
-    """Run a script of this folder, and return the JSON that it prints."""
     done = subprocess.run(
         [sys.executable, str(HERE / script), *arguments],
         capture_output=True,
@@ -55,7 +54,6 @@ def run(script, *arguments):
 
 
 def echoing_target(era):
-    """Return a small scripted server."""
     begin = "handshake()\n" if era == "session" else "discover()\n"
     return scripted(begin + ECHO_LOOP)
 

@@ -50,8 +50,6 @@ def stdin(monkeypatch):
 
 @pytest.fixture
 def child():
-    """Run a command line in a child process, as a user does."""
-
     def run(*words, given=b"", env=None, **options) -> Done:
         done = subprocess.run(
             [*MCPWIRE, *words],
@@ -122,7 +120,6 @@ def requesting(tool_server):
 
 @pytest.fixture
 def auth():
-    """Run an authorization server."""
     from authorization_server import authorization_server
 
     with authorization_server() as server:
@@ -131,7 +128,6 @@ def auth():
 
 @pytest.fixture
 def server(auth):
-    """Run a server that requires its tokens."""
     from authorization_server import protected_server
 
     with protected_server(auth, era="stateless") as made:

@@ -36,7 +36,6 @@ TALK = {
 
 
 def answer(server):
-    """Return the client's response to request 77."""
     (found,) = [m for m in server.messages() if m.get("id") == 77]
     return found.get("result", found.get("error"))
 

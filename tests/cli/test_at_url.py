@@ -32,7 +32,6 @@ def url(request):
 
 @pytest.fixture
 def answering():
-    """Return a function that serves the same bytes to every request."""
     opened = []
 
     def make(answer, **options):

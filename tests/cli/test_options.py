@@ -67,8 +67,6 @@ def test_omitted_options_have_their_defaults():
 
 def test_environment_variable_sets_the_default_of_an_option(monkeypatch):
     class Sizes(Group):
-        """Options of this test."""
-
         size: int = option("--size N", type=int, default=3, variable="TEST_SIZE")
         fast: bool = option("--fast", variable="TEST_FAST")
 

@@ -35,7 +35,6 @@ def probe_cache(server):
 
 
 def methods(server):
-    """Return the methods of the requests it received."""
     return [m["method"] for m in server.messages() if "id" in m]
 
 

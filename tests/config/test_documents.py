@@ -146,7 +146,6 @@ KEEP = "keep one of them"
 
 
 def a(**fields):
-    """Return a document with the server `a`."""
     return {"servers": {"a": fields}}
 
 

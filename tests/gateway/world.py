@@ -68,8 +68,6 @@ class ReceivedRequest:
 
 
 class RecordingServer:
-    """A server behind the gateway, which records the requests it receives."""
-
     def __init__(self, name: str, **options: Any) -> None:
         self.seen: list[ReceivedRequest] = []
         self.server = Server(name, **options)
@@ -142,8 +140,6 @@ class World:
 
 
 class GatewayClient:
-    """A client that sends a gateway requests and reads its responses."""
-
     def __init__(self, client: httpx.AsyncClient, gateway: Gateway) -> None:
         self.http = client
         self.gateway = gateway
@@ -180,7 +176,6 @@ class GatewayClient:
         return await self.post(method, {"_meta": STATELESS_META, **params}, **head)
 
     async def opened(self, *, path: str = "/mcp", **headers: str) -> str:
-        """Open a session; return its id."""
         response = await self.initialize(path=path, **headers)
         assert response.status_code == 200, response.text
         assert "result" in response.json(), response.text
@@ -211,7 +206,6 @@ class GatewayClient:
         return (await self.http.delete(path, headers=headers)).status_code
 
     async def status(self, session: str) -> int:
-        """Return the status code of the response to a request in a session."""
         return (await self.post("ping", {}, session)).status_code
 
 
@@ -232,7 +226,6 @@ def _fields(session: str | None, more: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def fields_of(session: str) -> dict[str, bytes]:
-    """Return the header fields of a request in a session."""
     return _fields(session, {"accept": "text/event-stream"})
 
 

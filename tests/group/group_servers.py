@@ -57,7 +57,6 @@ class ScriptedServer(FakeServer):
             super().answer(request)
 
     def release(self, *methods: str) -> None:
-        """Respond to the held requests, and hold no more."""
         self.held -= set(methods) if methods else self.held
         waiting, self.waiting = self.waiting, []
         for request in waiting:

@@ -18,7 +18,6 @@ PROMPT = {"type": "ref/prompt", "name": "p"}
 
 
 def full_server():
-    """Return a server with tools, resources, prompts, completions and logging."""
     return ScriptedServer(**METHODS)
 
 

@@ -194,7 +194,6 @@ def protected_server(
 def protected_legacy(
     auth: Any, scopes: tuple[str, ...] | None = None, **options: Any
 ) -> Iterator[ProtectedLegacy]:
-    """Serve a `LegacyServer` that requires tokens."""
     server = ProtectedLegacy(**options)
     server.guard(auth, scopes)
     with raw_server(server.serve, starts=server.take, path="/sse"):

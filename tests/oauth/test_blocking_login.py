@@ -141,5 +141,4 @@ def test_ctrl_c_during_a_login_closes_the_callback_port(auth, stateless, ctrl_c)
 
 
 def callback_of(url):
-    """Return the parsed URL that a browser is redirected to in the end."""
     return urlsplit(browse(url))

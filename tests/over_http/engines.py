@@ -103,8 +103,6 @@ def is_answered(body: bytes) -> bool:
 
 
 class EngineUnderTest:
-    """An engine with the helpers that tests use."""
-
     def __init__(self, engine: Any, target: Http) -> None:
         self.engine = engine
         self.http = target

@@ -81,7 +81,6 @@ class Wire:
         self._near.is_scripted = True
 
     def send(self, message: Message) -> None:
-        """Pass on a message of the client."""
         self._near.transmit(json.dumps(message).encode() + b"\n")
 
     def receive(self, data: bytes) -> None:
@@ -194,7 +193,6 @@ class Host(Served):
     # Requests...
 
     def serve(self, conn: Connection) -> None:
-        """Respond to the requests of a connection."""
         while request := conn.receive(None):
             if self.mode == "legacy":
                 self._serve_legacy(request, conn)
@@ -330,7 +328,6 @@ class Host(Served):
                 return False
 
     def _serve_session(self, request: RawRequest, conn: Connection) -> None:
-        """Respond to a GET or a DELETE."""
         wire = self._session_of(request, conn)
         if wire is None:
             return

@@ -22,8 +22,6 @@ from raw_server import Connection, RawServer, raw_server
 
 
 class Stream:
-    """One request, with methods to respond to it."""
-
     def __init__(self, h2: H2Connection, id: int, fields: dict[str, str]) -> None:
         self.h2 = h2
         self.id = id
@@ -99,7 +97,6 @@ class Http2Server:
 
 @contextlib.contextmanager
 def http2_server(answer: Callable[[Stream], None]) -> Iterator[Http2Server]:
-    """Run a server that speaks HTTP/2 only."""
     context = server_context()
     context.set_alpn_protocols(["h2"])
     made = Http2Server(answer)

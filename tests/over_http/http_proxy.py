@@ -22,8 +22,6 @@ STOP_S: Final = 30.0
 
 
 class HttpProxy:
-    """The request lines that were received, and the address of the proxy."""
-
     def __init__(self, user: str | None) -> None:
         self.asked: list[str] = []
         self.server: RawServer | None = None

@@ -45,12 +45,10 @@ class LegacyServer(Served):
         self.send(session, sse_event({"jsonrpc": "2.0", **message}, event="message"))
 
     def send(self, session: str, data: bytes) -> None:
-        """Send bytes on a session's stream."""
         with contextlib.suppress(KeyError, OSError):  # the client left
             self.streams[session].send(chunk(data))
 
     def close_streams(self, *, clean: bool = True, reset: bool = False) -> None:
-        """End every stream."""
         for conn in tuple(self.streams.values()):
             if clean and not reset:
                 conn.send(LAST_CHUNK)
@@ -59,7 +57,6 @@ class LegacyServer(Served):
     # ... and responses to requests.
 
     def serve(self, conn: Connection) -> None:
-        """Respond to the requests of a connection."""
         while request := conn.receive(None):
             handler = self.on.get(request.verb)
             if handler is not None and handler(request, conn):
@@ -129,7 +126,6 @@ class LegacyServer(Served):
 
 @contextlib.contextmanager
 def legacy_server(*, ssl_context: Any = None, **options: Any) -> Iterator[LegacyServer]:
-    """Serve a `LegacyServer`."""
     server = LegacyServer(**options)
     with raw_server(
         server.serve, starts=server.take, path="/sse", ssl_context=ssl_context

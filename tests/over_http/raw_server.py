@@ -65,8 +65,6 @@ class Stopped(Exception):
 
 
 class RawRequest:
-    """One request, as it was received."""
-
     def __init__(self, head: bytes, body: bytes, connection: int) -> None:
         line, *fields = head.decode("latin-1").split("\r\n")
         self.verb, self.target, self.version = line.split(" ")
@@ -242,7 +240,6 @@ class Connection:
         self.sock.close()
 
     def reset(self) -> None:
-        """Close the connection by RST."""
         with contextlib.suppress(OSError):
             option = struct.pack("ii", 1, 0)
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
@@ -251,14 +248,12 @@ class Connection:
     # ... and waiting.
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
         ends_at = _ends_at(seconds)
         with contextlib.suppress(TimeoutError):
             while True:
                 self._wait(0, ends_at)
 
     def wait_for(self, event: threading.Event, timeout: float = WAIT_S) -> None:
-        """Wait until another thread sets the event."""
         ends_at = time.monotonic() + timeout
         while not event.is_set():
             if time.monotonic() > ends_at:
@@ -359,8 +354,6 @@ class Served:
 
 
 class RawServer:
-    """Accepts connections and runs the script on each; see `raw_server`."""
-
     def __init__(
         self,
         script: Callable[[Connection], None],
@@ -419,7 +412,6 @@ class RawServer:
         self._wake.close()
 
     def note(self, request: RawRequest) -> None:
-        """Record a request."""
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
@@ -459,7 +451,6 @@ class RawServer:
         self.wake()
 
     def stop(self) -> None:
-        """End all waits, threads and connections."""
         self.stop_accepting()
         for conn in tuple(self.open):
             conn.cut(why=Stopped())

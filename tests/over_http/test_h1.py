@@ -18,8 +18,6 @@ CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 
 
 class ReplyRecorder:
-    """A reply that records its callbacks."""
-
     fails_with = KeyError
 
     def __init__(self, fails_at=None):

@@ -166,7 +166,6 @@ class Row:
 
 
 def check(row: Row) -> None:
-    """Play a row and compare its steps, verdict and record."""
     played = play(row.mode, *row.script)
     assert played.transcript == list(row.steps)
     if isinstance(row.verdict, str):

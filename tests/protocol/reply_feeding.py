@@ -66,8 +66,6 @@ def event(message: Any, *, id: str | None = None, name: str | None = None) -> by
 
 
 class Owner:
-    """Records each event it receives, as one tuple."""
-
     def __init__(
         self,
         revision: str | None = "2025-11-25",

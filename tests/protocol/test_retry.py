@@ -53,7 +53,6 @@ def delay_of(error, method=CALL, *, idempotent=None, attempt=1, chance=0.5):
 
 
 def http(status, retry_after=None):
-    """Return the error of an HTTP response without a JSON-RPC body."""
     headers = {} if retry_after is None else {"retry-after": retry_after}
     return HTTPError(f"HTTP {status}", status=status, headers=headers)
 

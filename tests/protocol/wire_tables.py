@@ -28,7 +28,6 @@ DELIVERIES = ("whole", "byte by byte", "with trailing data")
 
 
 def msg(*members: str) -> bytes:
-    """Return a line with the members that are spelled out as JSON text."""
     return '{{"jsonrpc":"2.0",{}}}\n'.format(",".join(members)).encode()
 
 

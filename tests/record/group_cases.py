@@ -9,7 +9,6 @@ from record.runner import Run, case
 
 
 def group(run: Run, servers: Any = None, **options: Any) -> Any:
-    """Make a group with the run's server, by default as its only member."""
     servers = {"one": run.target} if servers is None else servers
     mode = run.options["mode"]
     members = {

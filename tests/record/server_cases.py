@@ -27,7 +27,6 @@ def case(only: str = "", *, opens: bool = True) -> Callable[[Any], Any]:
 
 
 def make(group: str) -> dict[str, Any]:
-    """Run the cases of a group and return their record."""
     _, wire, era = group.split("-")
     record = {}
     with raw.opened(wire, ERAS[era]) as c:

@@ -47,7 +47,6 @@ def plain(value: Any) -> Any:
 
 
 async def run(handler, context):
-    """Run a handler as the server does; return its result or an input-required one."""
     request = context.request
     try:
         with context:

@@ -17,7 +17,6 @@ def text(body, role="user"):
 
 
 async def get(server, name, **arguments):
-    """Return the messages of a prompt."""
     found = await result(server, "prompts/get", name=name, arguments=arguments)
     return found["messages"]
 

@@ -52,7 +52,6 @@ class Gate:
         return {"content": [{"type": "text", "text": name}]}
 
     async def wait_running(self, count):
-        """Wait until that many calls run."""
         async with asyncio.timeout(TIMEOUT_S):
             while len(self.running) != count:
                 self._changed.clear()

@@ -85,7 +85,6 @@ class Connect:
         return found
 
     def kill(self, by: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to the server and to all processes that it started."""
         groups = {os.getpgid(process) for process in self.processes()}
         assert groups
         assert os.getpgid(0) not in groups

@@ -211,13 +211,11 @@ USES: dict[tuple[str, str], Callable[[int], list[Sample]]] = {
 
 
 def print_line(line: str) -> None:
-    """Print a line at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def show(samples: Sequence[Sample]) -> None:
-    """Print the samples as a table."""
     print_line("".join(f"{name:>12}" for name in Sample._fields))
     for row in samples:
         counts = "".join(f"{value:>12,}" for value in row[:-1])
@@ -237,7 +235,6 @@ def run(shell: str, use: str, count: int) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--shell", choices=["asyncio", "blocking", "both"], default="both"

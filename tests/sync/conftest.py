@@ -13,20 +13,17 @@ posted_messages_are_checked = schema_checks.posted_messages_are_checked
 
 @pytest.fixture(params=echoing.TRANSPORTS)
 def echo(request, tmp_path):
-    """Yield a server of the same tools over each transport."""
     with echoing.serving(request.param, tmp_path / "seen") as server:
         yield server
 
 
 @pytest.fixture
 def threads():
-    """Yield a thread pool to call from."""
     with ThreadPoolExecutor(12) as pool:
         yield pool
 
 
 def raise_interrupt(*_):
-    """Raise like Python does on Ctrl-C."""
     raise KeyboardInterrupt
 
 

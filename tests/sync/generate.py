@@ -381,7 +381,6 @@ def _tidied(text: str, module: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> str | None:
-    """Write or compare the modules; return what is wrong."""
     if list(arguments) not in ([], ["--write"]):
         return "usage: python tests/sync/generate.py [--write]"
     for module in MODULES:

@@ -53,7 +53,6 @@ FUNCTIONS = sorted(
 
 
 def public(kind):
-    """Return the public members of a class, by their blocking names."""
     return {
         RENAMED.get(name, name): member
         for name, member in inspect.getmembers_static(kind)

@@ -30,12 +30,10 @@ MISSING = "/there/is/no/such/program"
 
 
 def named(name="x", **members):
-    """Return a server whose tools all return its name."""
     return FakeServer({"tools/call": lambda *_: text(name)}, **members)
 
 
 def servers(names):
-    """Return a server for each letter."""
     return {name: named(name) for name in names}
 
 

@@ -209,7 +209,6 @@ def test_abandoning_a_client_ends_its_waiting_calls(echo):
 
 
 def call_until_error(client):
-    """Call until a call fails."""
     while True:
         client.call_tool("echo", {"text": "x"})
 

@@ -36,7 +36,6 @@ def signal_main(
 
 
 def echoed(client: Any, name: str) -> str:
-    """Call `echo`; return the text of its result."""
     text: str = client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
     return text
 
@@ -47,6 +46,5 @@ def own_threads() -> list[str]:
 
 
 def collect(holder: list[Any]) -> None:
-    """Drop the last reference, and collect garbage."""
     holder.clear()
     gc.collect()

@@ -13,7 +13,6 @@ def anyio_backend():
 
 @pytest.fixture
 async def made(anyio_backend):
-    """Return a function that makes a tool set of a shelf, all listed once."""
     sets = []
 
     async def make(shelf=None, **options):

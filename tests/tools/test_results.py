@@ -54,7 +54,6 @@ MARKS = [
 
 
 def texts(*parts):
-    """Return a result of these texts."""
     return CallToolResult([TextContent(part) for part in parts])
 
 

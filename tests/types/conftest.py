@@ -9,7 +9,6 @@ from mcpwire.versions import REVISIONS
 
 @pytest.fixture(scope="session")
 def schemas(spec_dir):
-    """Give each revision's schema."""
     return {
         revision.name: json.loads(
             (spec_dir / revision.name / "schema.json").read_text(encoding="utf-8")

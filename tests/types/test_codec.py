@@ -246,7 +246,6 @@ def test_number_keeps_its_type(progress):
 
 
 def calls_of(function, value):
-    """Count the Python functions that a call runs, including itself."""
     function(value)  # compile first
     count = 0
 

@@ -215,8 +215,6 @@ def test_heartbeats_yield_no_events_and_do_not_overflow():
 
 
 class CountingBytes(bytes):
-    """Counts the bytes that are searched in it."""
-
     searched = 0
     split_bytes = 0
 

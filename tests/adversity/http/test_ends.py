@@ -33,7 +33,6 @@ from mcpwire.transports.http.streamable import HttpChannel
 
 
 async def no_tasks_except(before):
-    """Wait until only the tasks from before exist."""
     await until(lambda: asyncio.all_tasks() <= before)
 
 

@@ -37,7 +37,6 @@ class Upstream:
 
 
 def register(up: Upstream) -> None:
-    """Register all tools, resources, prompts and completions of a server."""
     register_plain(up)
     register_asking(up.server)
     register_others(up.server)
@@ -149,14 +148,12 @@ class Downstream:
         self.arrived.set()
 
     async def wait_for(self, count: int) -> None:
-        """Wait until this many notifications have arrived."""
         async with asyncio.timeout(30):
             while len(self.notifications) < count:
                 self.arrived.clear()
                 await self.arrived.wait()
 
     def options(self) -> dict[str, Any]:
-        """Return client options that declare all client features."""
         return {
             "sampling": self.sample,
             "elicitation": mcpwire.Elicitation(form=self.form, url=self.visit),
@@ -211,7 +208,6 @@ class RawClient:
         self.channel.transmit(json.dumps(message).encode() + b"\n")
 
     def request(self, method: str, params: Any = None, **meta: Any) -> int:
-        """Send a request and return its id."""
         self._last += 1
         params = dict(params or {})
         if self.version == "2026-07-28":
@@ -237,21 +233,17 @@ class RawClient:
                 await self._came.wait()
 
     async def response(self, id: int) -> dict[str, Any]:
-        """Wait for a response and return the whole message."""
         return await self.until(
             lambda line: line.get("id") == id and "method" not in line
         )
 
     async def ask(self, method: str, params: Any = None, **meta: Any) -> dict[str, Any]:
-        """Send a request and return the whole response message."""
         return await self.response(self.request(method, params, **meta))
 
     async def wait_for(self, method: str) -> dict[str, Any]:
-        """Wait for a request or notification of the server and return it whole."""
         return await self.until(lambda line: line.get("method") == method)
 
     async def call(self, tool: str = "up_t", **arguments: Any) -> dict[str, Any]:
-        """Call a tool and return the whole response message."""
         params = {"name": tool, **({"arguments": arguments} if arguments else {})}
         return await self.ask("tools/call", params)
 
@@ -262,7 +254,6 @@ class RawClient:
         return id, accepted
 
     def cancel(self, id: int) -> None:
-        """Cancel a request."""
         self.send(method=CANCELLED, params={"requestId": id})
 
     async def settle(self, count: int = 3) -> None:
@@ -295,7 +286,6 @@ class RawClient:
 async def raw(
     server: Any, version: str = "2025-11-25", /, **capabilities: Any
 ) -> AsyncIterator[RawClient]:
-    """Connect a raw client to a server through a gateway."""
     gateway = Gateway({"up": server})
     async with joined(gateway, version, **capabilities) as client:
         yield client
@@ -305,7 +295,6 @@ async def raw(
 async def joined(
     gateway: Gateway, version: str = "2025-11-25", /, **capabilities: Any
 ) -> AsyncIterator[RawClient]:
-    """Connect a raw client to a gateway; close both."""
     async with several(gateway, 1, version, **capabilities) as (client,):
         yield client
 
@@ -314,7 +303,6 @@ async def joined(
 async def several(
     gateway: Gateway, count: int, version: str = "2025-11-25", /, **capabilities: Any
 ) -> AsyncIterator[list[RawClient]]:
-    """Connect raw clients to a gateway; close all of it."""
     async with gateway:
         clients = [RawClient(gateway, version) for _ in range(count)]
         try:

@@ -96,7 +96,6 @@ class User:
         return dict(found)
 
     async def start(self) -> str:
-        """Start a task; return its id."""
         task = {} if self.session is None else {"task": {}}
         result = (await self.ask("tools/call", name="up_t", arguments={}, **task))[
             "result"

@@ -6,6 +6,5 @@ from authorization_server import authorization_server
 
 @pytest.fixture
 def auth():
-    """Give an authorization server."""
     with authorization_server(dpop=True) as server:
         yield server

@@ -40,7 +40,6 @@ class JwtSetup:
 
 @pytest.fixture
 def setup():
-    """Give a verifier that has fetched its keys."""
     made = JwtSetup({JWKS_URL: jwks(a=EC)})
     made.verify()
     return made

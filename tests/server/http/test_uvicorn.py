@@ -157,7 +157,6 @@ class SmallWrites(Host):
 
 
 async def echoes(scope, receive, send):
-    """Answer with the body."""
     whole, more = b"", True
     while more:
         event = await receive()

@@ -62,7 +62,6 @@ def make(**options):
 
 @asynccontextmanager
 async def hand(version=None, **options):
-    """Give a raw client of such a server while it serves."""
     made = Hand(make(**options).dispatcher, version)
     try:
         yield made

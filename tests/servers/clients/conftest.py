@@ -104,7 +104,6 @@ class Mcpdo:
                 process.terminate()
 
     def close(self):
-        """Stop the daemon that keeps the connections, and wait for its end."""
         status = self("daemon", "status")
         self("daemon", "stop")
         end = time.monotonic() + STOP

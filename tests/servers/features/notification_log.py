@@ -27,7 +27,6 @@ class Recorder:
         return [one.params for one in self.all if one.method == method]
 
     async def until(self, is_enough: Callable[[], Any]) -> None:
-        """Wait until `is_enough()` is true."""
         with anyio.fail_after(TIMEOUT_S):
             while not is_enough():
                 self._came.clear()

@@ -167,7 +167,6 @@ class Served:
             raise AssertionError(b"".join(output).decode())
 
     def stop(self) -> None:
-        """Kill it, and return when all of its processes have ended."""
         self.process.kill()
         self.process.wait(GONE_S)
         # The program behind a launcher ends a moment later; then its streams do.
@@ -176,7 +175,6 @@ class Served:
         self.process.stdout.close()
 
     def restart(self) -> None:
-        """Stop it, and start it again on the same port."""
         self.stop()
         self.start()
 
@@ -217,7 +215,6 @@ def serving_ours(argv_of: Callable[[int], tuple[str, ...]]):
 
 @contextlib.contextmanager
 def serving(kind: Kind, server: RealServer):
-    """Serve within the context."""
     with kept_port() as port:
         served = Served(server, kind, port)
         try:

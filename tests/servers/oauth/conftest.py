@@ -21,7 +21,6 @@ END_S = 30
 
 
 def send(url, verb="GET", body=None, **headers):
-    """Send one request; return status, location and body."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     try:
@@ -61,7 +60,6 @@ class ForeignServer:
         assert answer[0] == 200
 
     def register(self, **client):
-        """Register a client by hand; return the response."""
         header = {"content-type": "application/json"}
         answer = send(f"{self.issuer}/register", "POST", json.dumps(client), **header)
         return json.loads(answer[2])
