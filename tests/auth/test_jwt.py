@@ -190,9 +190,6 @@ def test_a_proof_with_a_token_contains_its_hash():
     assert base64.urlsafe_b64decode(f"{found}=") == digest
 
 
-# --- nonces ----------------------------------------------------------------------
-
-
 def test_a_proof_contains_the_nonce():
     assert "nonce" not in claims(Prover(PROOF_KEY))
     assert claims(Prover(PROOF_KEY), nonce="n")["nonce"] == "n"
@@ -204,9 +201,6 @@ def test_a_proof_contains_the_nonce():
 def test_an_invalid_nonce_is_ignored(nonce):
     assert read_nonce(nonce) is None
     assert read_nonce("eyJ7S_zG.eyJH0-Z.HX4w-7v") == "eyJ7S_zG.eyJH0-Z.HX4w-7v"
-
-
-# --- keys ------------------------------------------------------------------------
 
 
 def test_generated_keys_differ_and_hold_texts():
@@ -222,9 +216,6 @@ def test_a_proof_verifies_for_any_token_and_time(token, now):
     assert found["iat"] == int(now)
     assert "ath" in found
     assert not {"=", "+", "/"} & set(found["ath"])
-
-
-# --- sealed texts -----------------------------------------------------------------
 
 
 OLD = import_sealing_key(b"o" * 32)

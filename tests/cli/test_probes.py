@@ -97,9 +97,6 @@ def test_failed_handshake_removes_the_cache_entry(cli, scripted):
     assert not probe_cache(broken).is_silent
 
 
-# What is in the folder...
-
-
 def test_cache_contains_no_secret_and_is_private_to_the_user(folder):
     ProbeCache(SERVER).add()
     (file,) = folder.iterdir()

@@ -209,9 +209,6 @@ def test_malformed_document_is_refused_with_its_path(document, problem):
     assert str(caught.value) == f"f: {problem}"
 
 
-# Layers...
-
-
 def layer(file, *entries):
     return read_document([{"name": name, **given} for name, given in entries], file)
 

@@ -178,9 +178,6 @@ def test_json_beyond_pythons_nesting_limit_is_refused(tmp_path):
     assert problems in ([], ["is nested too deeply"])
 
 
-# Unreadable files...
-
-
 def test_missing_file_is_named(refusal):
     assert refusal("none.toml") == "none.toml: does not exist"
 

@@ -162,9 +162,6 @@ def test_reference_to_a_moved_schema_keeps_its_target(schema, form):
     assert resolve_references(made["properties"]["end"], made) == POINT
 
 
-# --- nulls ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("schema", "accepts"),
     [

@@ -36,9 +36,6 @@ def names(merged):
     return [item["name"] for item in merged.items]
 
 
-# Pages...
-
-
 def test_pages_are_combined_without_invalid_items():
     pages = [{"tools": [{"name": "a"}, 5, None]}, {"tools": {}}, {}, {"tools": [{}]}]
     assert combine_pages("s", pages, "tools").items == ({"name": "a"}, {})
@@ -74,9 +71,6 @@ def test_merged_list_has_the_shortest_ttl_and_the_narrowest_scope():
     assert merge_named([one, two], PROXY).hints["ttlMs"] == 4
     assert merge_named([one, two], PROXY).hints["cacheScope"] == "public"
     assert merge_named([], PROXY).hints == {"ttlMs": 0, "cacheScope": "private"}
-
-
-# Names...
 
 
 @pytest.mark.system("O40", "O42")
@@ -224,9 +218,6 @@ def test_extras_are_listed_unless_the_server_has_a_tool_of_that_name():
     assert names(merged) == ["a_x", "a_y"]
     assert "extra" not in merged.items[0]
     assert merged.extras == {"a_y"}
-
-
-# URIs...
 
 
 def resources(server, *uris):

@@ -224,9 +224,6 @@ def test_keys_in_memory_and_in_the_file_are_listed_together(storage, monkeypatch
     assert storage.keys() == ["another", KEY]
 
 
-# A file that is broken.
-
-
 def garbage(path):
     path.write_bytes(os.urandom(8_192))
 

@@ -35,9 +35,6 @@ pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 STOP = TransportError("stopped by the test")
 
 
-# The pool...
-
-
 async def test_most_recently_used_connection_is_used_first():
     def script(conn):
         while (request := conn.receive()) is not None:
@@ -182,9 +179,6 @@ class Spy(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc):
         self.connection.connection_lost(exc)
-
-
-# Random combinations...
 
 
 def mixed(conn):
@@ -384,9 +378,6 @@ def test_readable_descriptor_is_detected_without_select_poll(monkeypatch):
         assert poll(0)
 
 
-# Limits...
-
-
 @pytest.fixture
 def deaf_server():
     def script(conn):
@@ -464,9 +455,6 @@ async def test_connection_is_reused_after_blocked_writing():
         assert not engine.blocked
         assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
         assert server.connections == 1
-
-
-# The end...
 
 
 async def test_closing_ends_a_response_whose_rest_is_being_read():

@@ -103,9 +103,6 @@ def context_of(**options):
     return ssl_context(mcpwire.Http(URL, **options))
 
 
-# Trusted authorities...
-
-
 @pytest.mark.pain("P28")
 def test_authorities_of_ca_file_are_trusted(files):
     seen = shake(context_of(ca_file=files / "ca.pem"))
@@ -207,9 +204,6 @@ async def test_unusable_file_of_the_system_is_named(engine, files, monkeypatch):
         await mcpwire.Client(target).connect()
 
 
-# Client certificates...
-
-
 @pytest.mark.pain("P28")
 @pytest.mark.parametrize(
     "parts",
@@ -267,9 +261,6 @@ def test_sslkeylogfile_is_written_unless_trust_env_is_false(files, monkeypatch):
     assert not log.exists()
     shake(context_of(ca_file=files / "ca.pem"))
     assert "CLIENT_TRAFFIC_SECRET" in log.read_text()
-
-
-# Files that cannot be used...
 
 
 @pytest.mark.pain("P28")

@@ -47,9 +47,6 @@ def everything(**more):
     )
 
 
-# Declared capabilities
-
-
 @each_revision
 def test_without_handlers_no_capability_is_declared(revision):
     assert ClientFeatures().capabilities(revision) == {}
@@ -136,9 +133,6 @@ def test_capabilities_are_a_new_value_each_time():
     assert features.capabilities(LATEST) == {"extensions": {"com.example/a": {"on": 1}}}
 
 
-# Extensions
-
-
 @pytest.mark.rule("EXT-03")
 @each_revision
 def test_no_extension_is_enabled_by_default(revision):
@@ -184,9 +178,6 @@ def test_invalid_extension_id_is_refused_by_name(id):
         assert repr(id) in str(caught.value)
 
 
-# Arguments
-
-
 SEVERAL = "extensions must be ids, or a mapping"
 SETTINGS = "extensions: the settings of 'a/b' must be"
 
@@ -205,9 +196,6 @@ SETTINGS = "extensions: the settings of 'a/b' must be"
 def test_invalid_argument_is_refused_by_its_name(argument, value, problem):
     with pytest.raises(ValueError, match=f"^{problem}"):
         ClientFeatures(**{argument: value})
-
-
-# Requests that are answered
 
 
 @pytest.mark.rule("ROOT-05", "SAMP-01", "ELIC-01")
@@ -372,9 +360,6 @@ def test_long_uri_is_shortened_in_the_error():
     assert len(str(caught.value)) < 200
 
 
-# Paths
-
-
 class Named:
     def __init__(self, path):
         self.path = path
@@ -470,9 +455,6 @@ def test_accepted_root_contains_no_dot_dot_after_decoding(uri):
     assert uri == passed
 
 
-# Arguments
-
-
 @pytest.mark.parametrize(
     "values", ["file:///home", b"/home", Path("/home"), {"a": 1}, 3, True, Root("x")]
 )
@@ -498,9 +480,6 @@ def test_entry_of_another_type_is_refused(value, problem):
 def test_invalid_roots_are_refused_by_the_constructor():
     with pytest.raises(ValueError, match=r"^roots\[0\]: "):
         ClientFeatures(roots=["home"])
-
-
-# Answers
 
 
 def answer_of(question):

@@ -58,9 +58,6 @@ def refusal(*args):
     return caught.value.message
 
 
-# Modes
-
-
 @pytest.mark.rule("ELIC-04")
 @with_forms
 @pytest.mark.parametrize("mode", [{}, {"mode": "form"}, {"mode": None}])
@@ -194,9 +191,6 @@ def test_url_is_neither_opened_nor_fetched():
     assert done.stdout == "[] []\n"
 
 
-# Answers to forms
-
-
 @pytest.mark.rule("ELIC-06", "ELIC-08", "ELIC-20")
 @with_forms
 @pytest.mark.parametrize(
@@ -328,9 +322,6 @@ def test_all_defaults_of_a_form_are_filled_in(revision):
     assert type(raw["content"]["age"]) is int
 
 
-# Completion of URL elicitations
-
-
 def prepare_url(features, id="e1", revision=NOV_2025):
     params = URL_PARAMS | {"elicitationId": id}
     return features.prepare("elicitation/create", params, revision)
@@ -382,9 +373,6 @@ def test_refused_url_elicitation_is_not_open():
     assert not features.url_elicitations.complete({"elicitationId": "e1"})
 
 
-# Arguments
-
-
 def test_an_elicitation_needs_a_handler():
     with pytest.raises(ValueError, match="needs a form handler or a url handler"):
         Elicitation()
@@ -394,9 +382,6 @@ def test_an_elicitation_needs_a_handler():
 def test_handler_must_be_a_function(mode):
     with pytest.raises(ValueError, match=f"^elicitation: {mode} must be a function"):
         Elicitation(**{mode: "yes"})
-
-
-# Open URL elicitations
 
 
 @pytest.mark.rule("ELIC-23")

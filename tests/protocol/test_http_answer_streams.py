@@ -218,9 +218,6 @@ def test_answer_on_the_wrong_stream_fails_only_that_call():
     check(second, RESULT)
 
 
-# Limits...
-
-
 @pytest.mark.attack("S15")
 @pytest.mark.parametrize("way", ["whole", "byte by byte"])
 def test_event_over_the_limit_raises_and_earlier_events_count(way):

@@ -39,9 +39,6 @@ def error_of(status, body=b"", content_type=None, *, detail="", **headers):
     )
 
 
-# Kinds of bodies...
-
-
 @pytest.mark.fault("F24")
 @pytest.mark.rule("TR-HTTP-13")
 @pytest.mark.parametrize(
@@ -242,9 +239,6 @@ def test_unknown_target_is_called_the_server():
 )
 def test_content_type_is_shown_without_control_characters(content_type, body, message):
     assert str(error_of(500, body, content_type)).endswith(message)
-
-
-# Excerpts...
 
 
 @pytest.mark.attack("S15")

@@ -69,9 +69,6 @@ def core_requests(revision):
     return [spec for spec in specs if spec.kind is Kind.REQUEST]
 
 
-# The schemas, in both directions
-
-
 @pytest.mark.parametrize(
     ("sender", "kind", "union"),
     [
@@ -227,9 +224,6 @@ def test_only_these_requests_have_the_property(holds, names):
     assert {spec.name for spec in METHODS if holds(spec)} == names
 
 
-# Extensions
-
-
 def test_extension_methods_exist_only_with_the_extension():
     core = set(methods_of(LATEST, "client"))
 
@@ -270,9 +264,6 @@ def test_each_tasks_dialect_has_its_own_row():
     assert extension.capability is None
     assert available_method("tasks/get", LATEST, "server", {TASKS}) is None
     assert available_method("tasks/result", LATEST, "client", {TASKS}) is None
-
-
-# The functions
 
 
 def test_find_method_returns_the_newest_row():

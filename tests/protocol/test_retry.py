@@ -335,9 +335,6 @@ def test_unknown_tool_is_not_repeated():
     assert not tool_allows_repeat(None)
 
 
-# When a stream is opened again...
-
-
 STREAMS = Recovery(backoff_initial=1.0, backoff_max=10.0, attempts=3)
 
 

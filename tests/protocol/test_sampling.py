@@ -68,9 +68,6 @@ def answer(content, **more):
     return CreateMessageResult("assistant", content, "model", **more)
 
 
-# Requests
-
-
 @each_revision
 def test_handler_receives_the_typed_request(revision):
     message = {"role": "user", "content": TEXT}

@@ -469,9 +469,6 @@ def test_order_bounds_and_counters_hold_in_any_sequence(limit, steps):
     assert put_count == pop_count + len(model) + buffer.dropped + coalesced
 
 
-# Limit in bytes...
-
-
 def test_oldest_ordinary_events_are_dropped_beyond_the_byte_limit():
     buffer = EventBuffer(1_000, max_bytes=100)
     for number, size in enumerate([40, 40, 20, 30]):

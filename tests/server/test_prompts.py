@@ -26,9 +26,6 @@ class Colour(Enum):
     BLUE = "blue"
 
 
-# Lists...
-
-
 async def test_arguments_are_derived_from_the_parameters(server):
     @server.prompt
     def review(
@@ -110,9 +107,6 @@ async def test_prompt_list_shows_all_registered_fields(server):
     assert old["result"]["prompts"] == [{"name": "n", "description": "D"}]
 
 
-# Results...
-
-
 async def test_texts_are_converted_to_the_parameter_types(server):
     @server.prompt
     def all_of(
@@ -138,9 +132,6 @@ async def test_digits_for_a_str_parameter_stay_a_string(server):
         return repr(word)
 
     assert await get(server, "say", word="0012") == [text("'0012'")]
-
-
-# Refusals...
 
 
 def strict_server():

@@ -95,9 +95,6 @@ async def test_resource_function_takes_context_and_dependencies(server):
     assert (await contents(server, "greet://Ada"))[0]["text"] == "hello Ada from hand"
 
 
-# Templates...
-
-
 async def test_template_values_are_converted_to_parameter_types(server):
     @server.resource("item://{shelf}/{ids*}{?deep,limit}")
     def item(
@@ -176,9 +173,6 @@ async def test_path_traversal_is_refused_unless_unchecked(server):
     assert await code(server, "resources/read", uri="file:///a/../../etc") == -32602
     assert await code(server, "resources/read", uri="file:///a%2F..%2Fb") == -32602
     assert (await contents(server, "any:///a/../b"))[0]["text"] == "a/../b"
-
-
-# Unknown resources...
 
 
 @pytest.mark.rule("RES-06")

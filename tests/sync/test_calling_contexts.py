@@ -20,8 +20,6 @@ import mcpwire
 import mcpwire.sync
 from mcpwire.testing import leaks
 
-# In a running loop...
-
 
 @pytest.mark.system("R04")
 @pytest.mark.pain("P11", "P12")
@@ -93,9 +91,6 @@ def test_a_client_works_across_event_loops(echo):
     assert client.stats.connections == 1
 
 
-# Repeatedly...
-
-
 @pytest.mark.fault("F44")
 @pytest.mark.parametrize("background", [False, True])
 def test_repeated_connecting_and_closing_leaks_no_resources(echo, background):
@@ -122,9 +117,6 @@ def test_use_after_closing_leaves_no_thread():
         with contextlib.suppress(mcpwire.MCPError):
             use()
         assert own_threads() == []
-
-
-# After a fork...
 
 
 def all_uses(client):
@@ -255,9 +247,6 @@ def test_a_program_exits_in_any_state_of_its_client(echo, how, background):
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-# Garbage-collected...
 
 
 @pytest.mark.fault("F41")

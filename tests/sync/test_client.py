@@ -84,9 +84,6 @@ def test_an_iteration_that_outlasts_its_connection_raises():
         assert [tool.name for tool in unused] == ["a", "b", "c"]
 
 
-# Life cycle...
-
-
 def test_calls_before_connecting_and_after_closing_are_refused(echo):
     client = mcpwire.sync.Client(echo.target)
     for _ in range(2):
@@ -175,9 +172,6 @@ def test_connect_timeout_covers_each_step_over_http(what):
         with pytest.raises(mcpwire.RequestTimeout):
             client.connect()
         assert not client.is_connected
-
-
-# Started calls...
 
 
 def test_started_calls_run_concurrently(echo, threads):

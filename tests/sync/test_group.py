@@ -255,9 +255,6 @@ def test_a_group_may_be_open_when_the_interpreter_exits():
     assert done.stdout == "<mcpwire.sync.Group a idle, b idle> 1\n"
 
 
-# Requests and notifications of servers...
-
-
 def log(level, data):
     """Return a tool handler that sends a log message first."""
 
@@ -330,9 +327,6 @@ def test_a_configuration_makes_a_group():
     group = Group.from_config(config, timeout=3, only=["a"])
     assert list(group.status()) == ["a"]
     assert repr(group) == "<mcpwire.sync.Group a idle>"
-
-
-# Tools...
 
 
 def test_tools_are_called_by_their_toolset_names():

@@ -205,9 +205,6 @@ def test_abandoning_a_client_ends_its_waiting_calls(echo):
     asyncio.run(main())
 
 
-# Closed by a signal handler...
-
-
 def call_until_error(client):
     while True:
         client.call_tool("echo", {"text": "x"})

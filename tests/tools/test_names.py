@@ -31,9 +31,6 @@ def by_owner(table, owners):
     return {owner: table.name_of(*owner) for owner in owners}
 
 
-# --- the form of a name ----------------------------------------------------------
-
-
 NAMES = [
     (NamePolicy(), "time", "now", "mcp__time__now"),
     (NamePolicy.bare(), "time", "now", "now"),
@@ -98,9 +95,6 @@ def test_unknown_name_or_owner_is_not_found():
     assert table.find("mcp__b__x") is None
     assert table.name_of("b", "x") is None
     assert len(table) == 1
-
-
-# --- too long --------------------------------------------------------------------
 
 
 @pytest.mark.system("L-R14", "L-A17")
@@ -247,9 +241,6 @@ def test_equal_hashes_are_a_name_collision(monkeypatch):
     assert len(NamePolicy().table(COLLIDING[1:])) == 2
 
 
-# --- properties ------------------------------------------------------------------
-
-
 @given(POLICIES, OWNERS)
 @example(NamePolicy(max_length=16), [("a", "b" * 40), ("a", "c" * 40)])
 def test_names_and_tools_map_one_to_one(policy, owners):
@@ -290,9 +281,6 @@ def test_on_collision_first_follows_the_order_of_owners(owners):
         (name,) = alone
         if owner not in owners[:index]:
             assert table.name_of(*owner) == (None if name in taken else name)
-
-
-# --- the policy itself -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -253,9 +253,6 @@ def test_too_deeply_nested_data_is_flattened_to_null():
     assert trim_result(result, 1000) is result
 
 
-# Resources and prompts as tools...
-
-
 BOTH = frozenset({"resources", "prompts"})
 ALL = ServerCapabilities(resources=ResourcesCapability(), prompts=PromptsCapability())
 

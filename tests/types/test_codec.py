@@ -52,9 +52,6 @@ def test_paths_quote_names_that_are_not_identifiers():
     assert caught.value.path == 'ClientCapabilities.extensions["a/b"]'
 
 
-# --- members of a decoded value
-
-
 @pytest.mark.rule("RPC-33")
 @pytest.mark.pain("P36")
 def test_unknown_members_are_kept_in_extra_and_encoded_again():
@@ -116,9 +113,6 @@ def test_base_class_fields_follow_the_own_fields():
     assert list(encode(tool)) == ["name", "inputSchema", "annotations", "icons"]
 
 
-# --- absence and null
-
-
 @pytest.mark.rule("TOOL-13")
 @pytest.mark.parametrize("value", [None, 0, "", [], False, {}])
 def test_structured_content_distinguishes_null_from_absence(value):
@@ -169,9 +163,6 @@ def test_tokens_keep_their_type_and_may_be_falsy(token):
     assert type(params.progress_token) is type(token)
 
 
-# --- result types and defaults
-
-
 @pytest.mark.rule("RPC-17")
 def test_result_without_a_type_is_complete():
     assert decode(types.CallToolResult, {}).result_type == "complete"
@@ -214,9 +205,6 @@ def test_fields_unknown_to_a_revision_are_not_encoded():
     assert encode(result, find_revision("2025-03-26")) == {
         "tools": [{"name": "a", "inputSchema": {"type": "object"}}]
     }
-
-
-# --- numbers
 
 
 def test_integral_float_is_decoded_as_an_integer():
@@ -310,9 +298,6 @@ def test_class_specification_is_the_same_when_read_again(cls):
     assert [field.wire for field in read_class(cls).fields] == [
         field.wire for field in spec_of(cls).fields
     ]
-
-
-# Tolerated deviations are accepted, and no others...
 
 
 SERVER = {"protocolVersion": "2025-11-25"}

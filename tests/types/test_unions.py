@@ -35,9 +35,6 @@ def test_unknown_types_are_not_remembered():
     }  # fmt: skip
 
 
-# --- contents of resources
-
-
 @pytest.mark.rule("RES-12")
 @pytest.mark.parametrize(
     ("members", "cls"),
@@ -115,9 +112,6 @@ def test_form_fields_are_distinguished_and_unknown_ones_survive(field, cls):
     assert encode(form) == value
 
 
-# --- input requests and responses
-
-
 @pytest.mark.rule("MRTR-03")
 def test_an_unknown_input_request_survives():
     value = {"inputRequests": {"a": {"method": "x/y", "params": {}}}}
@@ -148,9 +142,6 @@ def test_input_responses_are_distinguished_and_unknown_ones_survive(response, cl
     assert encode(params) == value
 
 
-# --- one or several
-
-
 @pytest.mark.rule("SAMP-09")
 def test_message_holds_one_block_or_several():
     text = {"type": "text", "text": "a"}
@@ -161,9 +152,6 @@ def test_message_holds_one_block_or_several():
     assert several.blocks is several.content
     assert encode(one)["content"] == text
     assert encode(several)["content"] == [text, text]
-
-
-# --- open and closed sets
 
 
 @pytest.mark.parametrize(
@@ -179,9 +167,6 @@ def test_message_holds_one_block_or_several():
 )
 def test_unknown_names_survive_in_open_sets(cls, value):
     assert encode(decode(cls, value)) == value
-
-
-# --- refusals
 
 
 def call_result(block):

@@ -248,9 +248,6 @@ def test_problem_finder_agrees_with_the_encoder(value):
             encode_line(value)
 
 
-# Decoding.
-
-
 @pytest.mark.attack("S18")
 def test_last_member_of_the_same_name_counts():
     assert loads(b'{"a":1,"a":2}') == {"a": 2}

@@ -36,9 +36,6 @@ async def no_tasks_except(before):
     await until(lambda: asyncio.all_tasks() <= before)
 
 
-# Closing...
-
-
 async def count_deletes_with_stuck_notifications():
     """Return how many DELETE requests arrive while two notifications are stuck."""
     async with client_of(on={"notifications/x": never}) as (server, client):
@@ -297,9 +294,6 @@ async def test_cancelling_subscribe_at_each_step_leaves_no_subscription(
             await no_tasks_except(before)
             await until(lambda: not server.streams)
             assert living(Reply) == []
-
-
-# Clients that are never closed...
 
 
 @pytest.mark.parametrize("era", ["session", "stateless"])

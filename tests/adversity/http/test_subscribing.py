@@ -29,9 +29,6 @@ def patient(monkeypatch):
     monkeypatch.setattr(channel, "STREAM_OPEN_TIMEOUT_S", 10 * BOUND_S)
 
 
-# Updates right after the subscription are delivered...
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_update_right_after_subscribe_is_delivered(engine):
     received = []

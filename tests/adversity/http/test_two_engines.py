@@ -24,9 +24,6 @@ async def use_everything(server, target):
     assert not server.sessions, "DELETE came through"
 
 
-# TLS...
-
-
 @pytest.fixture
 def files(tmp_path):
     """Return the options of our authority and our certificate, by name."""

@@ -88,9 +88,6 @@ async def test_aborted_call_requests_no_token(monkeypatch, is_denied):
         await engine.exchange(request, reply, None)
 
 
-# No other login.
-
-
 class IdleUser:
     """A user who is asked to log in and does nothing until the test ends."""
 
@@ -168,9 +165,6 @@ async def test_closing_with_an_expired_token_starts_no_login(auth, session, cloc
     await client.aclose()
     assert user.times == 0
     user.never.set()
-
-
-# The user logs in meanwhile.
 
 
 async def test_login_during_session_renewal_pauses_the_call_timeout(auth):

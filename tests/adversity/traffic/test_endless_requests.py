@@ -224,9 +224,6 @@ async def test_question_time_limits_the_timeout_pause(peer):
         assert "Limits.question_time" in str(caught.value)
 
 
-# Rounds...
-
-
 def server_with_rounds(per_round):
     """Return a server of 2026-07-28 that asks so many questions per round."""
 
@@ -255,9 +252,6 @@ async def test_questions_of_all_input_rounds_count():
             await client.call_tool("greedy")
         assert (await client.call_tool("calm")).text == "on"
     assert len(received) == 6  # a round is handled completely or not at all
-
-
-# Time, and several calls...
 
 
 def endless():
@@ -417,9 +411,6 @@ async def test_server_requests_are_handled_concurrently_up_to_the_limit():
     assert maximum == LIMIT
     texts = {a["id"]: a["result"]["content"]["text"] for a in answers}
     assert texts == {f"q{n}": str(n + 1) for n in range(count)}
-
-
-# Time...
 
 
 @pytest.mark.pain("P08")

@@ -78,9 +78,6 @@ async def test_reload_applies_a_valid_configuration_and_rejects_an_invalid_one()
         await choosing.reload({"mcpServers": {"a": A}})
 
 
-# Files...
-
-
 def test_file_states_differ_after_each_kind_of_change(tmp_path):
     path = tmp_path / "mcp.json"
     other = tmp_path / "other"

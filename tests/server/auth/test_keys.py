@@ -176,9 +176,6 @@ def test_concurrent_unknown_keys_are_fetched_once(setup):
     assert len(setup.site.requests) == 2
 
 
-# The URL in the issuer's metadata...
-
-
 @pytest.mark.parametrize("page", [OAUTH, OPENID])
 def test_key_url_comes_from_the_issuer_metadata(page):
     metadata = {"issuer": ISSUER, "jwks_uri": JWKS_URL}

@@ -274,9 +274,6 @@ async def test_sessions_of_earlier_revisions_ignore_tasks():
         assert answer["error"]["code"] == -32601
 
 
-# Stopping the server...
-
-
 async def test_tasks_end_before_the_lifespan_of_the_server():
     ended = []
 

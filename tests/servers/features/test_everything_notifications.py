@@ -85,9 +85,6 @@ async def test_new_tools_for_our_capabilities_send_list_changed(real, connect):
     assert "get-roots-list" in names
 
 
-# --- a server that is killed
-
-
 @pytest.mark.pain("P04")
 async def test_streams_and_watches_continue_over_a_killed_server(real, connect):
     async with (
