@@ -2,11 +2,11 @@
 
 import importlib
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from child_python import finished
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -40,12 +40,7 @@ def null_program():
     """Return a function that builds a null server as users do, without a warning."""
 
     def build(name):
-        built = subprocess.run(
-            [sys.executable, FOLDER / "null/build.py", name],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        built = finished(sys.executable, str(FOLDER / "null/build.py"), name)
         if built.returncode:
             skip_or_fail(built.stderr.strip())
         assert built.stderr == "", "the compiler warned"

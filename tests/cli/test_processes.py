@@ -351,8 +351,6 @@ def test_cwd_option_sets_the_working_directory_of_the_server(cli, tmp_path):
     assert "first: 'here'" in err
 
 
-# Starting...
-
 QUIET_START = """
 import sys
 before = set(sys.modules)  # whoever measures coverage has loaded some already

@@ -130,8 +130,6 @@ async def test_notification_headers_are_refused_without_http():
             await c.notify("x", headers={"a": "b"})
 
 
-# Lists...
-
 LISTS = pytest.mark.parametrize(
     ("method", "key", "verb", "item"),
     [

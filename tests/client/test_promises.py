@@ -181,8 +181,6 @@ def test_each_limit_is_used_in_the_package():
     assert unread == set()
 
 
-# Options...
-
 PROMPT = types.PromptReference("p")
 ITEMS = [("tools", "tools"), ("resources", "resources"), ("prompts", "prompts")]
 VERBS = {

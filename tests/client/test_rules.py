@@ -145,9 +145,6 @@ async def test_stdio_credentials_are_passed_in_the_environment_only():
     assert "auth" not in inspect.signature(mcpwire.Stdio).parameters
 
 
-# Progress, tools, prompts, completion...
-
-
 @pytest.mark.rule("PROG-04")
 async def test_progress_after_the_response_is_not_delivered():
     received = []

@@ -262,8 +262,6 @@ def test_first_of_equal_templates_is_listed_and_all_owners_are_recorded():
     assert invalid.items == ()
 
 
-# Capabilities and instructions...
-
 NEWEST, OLDEST = REVISIONS[-1], find_revision("2024-11-05")
 
 

@@ -216,8 +216,6 @@ async def test_callback_can_close_the_group():
         assert len(group) == 0
 
 
-# Without a callback...
-
 LEVELS = {
     "debug": "DEBUG",
     "info": "INFO",

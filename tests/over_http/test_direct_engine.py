@@ -6,7 +6,6 @@ import random
 import socket
 import ssl
 import threading
-import tracemalloc
 from collections import Counter
 
 import pytest
@@ -23,6 +22,7 @@ from engines import (
 )
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 from raw_server import raw_server
+from traced_memory import traced_memory
 
 from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
@@ -424,16 +424,12 @@ async def test_requests_waiting_for_a_connection_count_as_unwritten(deaf_server)
 async def test_waiting_large_request_is_not_copied(deaf_server):
     async with engine_to(deaf_server) as engine:
         request = post(body=b"x" * 30_000_000)
-        tracemalloc.start()
-        try:
+        with traced_memory() as memory:
             task = asyncio.create_task(
                 engine.engine.exchange(request, RecordedResponse(), None)
             )
             await eventually(lambda: engine.blocked)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-        assert peak < 3_000_000
+        assert memory.peak < 3_000_000
         task.cancel()
         await asyncio.wait([task])
 

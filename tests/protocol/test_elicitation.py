@@ -1,11 +1,10 @@
 """Elicitation: accepted modes, what reaches a handler, what may be answered."""
 
 import contextlib
-import subprocess
-import sys
 
 import pytest
 import wirecheck
+from child_python import printed_by
 
 from mcpwire.errors import InvalidParams, LocalProtocolError, UrlElicitationRequired
 from mcpwire.protocol.client_features import (
@@ -181,14 +180,7 @@ print(seen, sorted(loaded))
 @pytest.mark.rule("ELIC-12", "ELIC-13")
 def test_url_is_neither_opened_nor_fetched():
     """Only the handler may do so, with consent; no imported module has the means."""
-    done = subprocess.run(
-        [sys.executable, "-c", WATCHED],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    assert done.stdout == "[] []\n"
+    assert printed_by("-c", WATCHED) == "[] []\n"
 
 
 @pytest.mark.rule("ELIC-06", "ELIC-08", "ELIC-20")

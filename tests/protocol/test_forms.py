@@ -235,8 +235,6 @@ def test_choices_have_their_titles(schema, choices):
     assert list(choice_titles(field(**schema))) == list(choices)
 
 
-# Defaults
-
 DEFAULTS = [
     ({"type": "string"}, "x"),
     ({"type": "string"}, ""),
@@ -421,8 +419,6 @@ def test_any_handler_content_is_sent_as_plain_types_or_refused(schema, content):
         filled = fill_form(decode(RequestedSchema, schema), content, LATEST)
     assert {type(value) for value in filled.values()} <= {str, int, float, bool, list}
 
-
-# Text formats...
 
 FITTING = {
     "email": [

@@ -65,8 +65,6 @@ def test_content_type_is_matched_ignoring_case_and_parameters(content_type, kind
     assert http_reply.body_kind(fields(content_type)) == kind
 
 
-# Pieces of streams...
-
 LONE = [
     *(b'data: {"a":1}\n\n', b"data: {}\r\n\r\n", b"event: message\ndata: {}\n\n"),
     b"event: message\r\ndata: { }\r\n\r\n",
@@ -115,8 +113,6 @@ def test_single_message_agrees_with_the_decoder(start, middle, end):
         # No part of it waits for more input.
         assert decoder.feed(b"data: 1\n\n") == [SSEEvent("message", b"1", "", None)]
 
-
-# Errors in bodies...
 
 NO_JSONRPC = {"error": {"code": -32000, "message": "no"}, "id": 7}
 FOUND = {
@@ -306,8 +302,6 @@ def test_masking_takes_linear_time():
 # Which errors end a session, and which contradict the era of the server...
 
 
-# Sessions...
-
 PLAIN = "text/plain"
 EXPIRED = {
     # What widespread servers answer to a session id that they do not know (any more).
@@ -404,8 +398,6 @@ def test_session_id_that_would_inject_headers_is_refused(given):
     with pytest.raises(RemoteProtocolError):
         http_reply.read_session_id({b"mcp-session-id": given})
 
-
-# Eras...
 
 MODERN = {code: rpc_error(code, "no") for code in (-32020, -32021, -32022)}
 OLDER = {

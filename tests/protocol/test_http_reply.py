@@ -31,6 +31,7 @@ from reply_feeding import (
     stream,
     text,
 )
+from traced_memory import traced_memory
 
 from mcpwire.errors import (
     HTTPError,
@@ -671,18 +672,12 @@ def test_body_of_too_many_values_fails_the_call(pieces, is_traced):
 
 @pytest.mark.attack("S15")
 def test_tiny_pieces_of_a_body_cost_no_more_than_the_body():
-    import tracemalloc
-
     reply = call(Owner())
     reply.head(200, fields(JSON))
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         for index in range(50_000):
             reply.data(b"%02d" % (index % 100))
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert size < 3 * 100_000
+    assert memory.held < 3 * 100_000
 
 
 @pytest.mark.fault("F37")

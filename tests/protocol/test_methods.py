@@ -2,10 +2,9 @@
 
 import itertools
 import json
-import subprocess
-import sys
 
 import pytest
+from child_python import printed_by
 
 from mcpwire import types
 from mcpwire.protocol.methods import (
@@ -379,15 +378,7 @@ def test_method_table_imports_no_heavy_module():
         "print([name for name in ('orjson', 'asyncio', 'mcpwire.types')"
         " if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-
-    assert done.stdout.strip() == "[]"
+    assert printed_by("-c", program).strip() == "[]"
 
 
 def test_every_type_in_the_table_is_exported():

@@ -227,8 +227,6 @@ def test_rejection_error_of_the_handler_is_raised():
     assert caught.value.code == -1
 
 
-# Answers
-
 BLOCKS = {
     "text": TextContent("hi"),
     "image": ImageContent("aGk=", "image/png"),

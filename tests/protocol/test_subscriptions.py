@@ -222,8 +222,6 @@ def test_counts_are_a_multiset_of_single_subscriptions(steps):
         assert atoms_of(counts.current) == set(+model)
 
 
-# Notifications decoded for users...
-
 NAMES = sorted({spec.name for spec in METHODS if spec.kind is Kind.NOTIFICATION})
 TASK_STATE = {
     "taskId": "t",

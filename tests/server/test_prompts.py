@@ -196,9 +196,6 @@ async def test_an_unknown_prompt_is_refused(name, message):
         assert (found["code"], found["message"]) == (-32602, message)
 
 
-# Explicit arguments, handles, mounting...
-
-
 async def test_explicit_arguments_need_no_type_hints(server):
     @server.prompt(
         arguments=[

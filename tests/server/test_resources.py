@@ -22,8 +22,6 @@ class Point:
     x: int
 
 
-# Contents...
-
 VALUES = {
     "a text": ("x", {"mimeType": "text/plain", "text": "x"}),
     "an empty text": ("", {"mimeType": "text/plain", "text": ""}),

@@ -231,8 +231,6 @@ def test_stderr_may_be_missing():
     assert code == 0
 
 
-# Only messages on stdout...
-
 PRINTING = """
 async def tool(params, request):
     print("printed", flush=True)

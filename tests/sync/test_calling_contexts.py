@@ -6,10 +6,10 @@ import copy
 import gc
 import os
 import pickle
-import subprocess
 import weakref
 
 import pytest
+from child_python import finished
 from echoing import command
 from fakes import FakeServer
 from mcp_server import scripted_mcp
@@ -189,8 +189,6 @@ def test_a_client_never_connected_works_after_a_fork():
         assert echoed(client, "b") == "b"
 
 
-# At the interpreter's exit...
-
 EXIT = """
 import threading
 import mcpwire.sync
@@ -239,13 +237,8 @@ stuck.wait()""",
 @pytest.mark.grounds(2, "echo", "background")
 def test_a_program_exits_in_any_state_of_its_client(echo, how, background):
     lines = "".join(f"    {line}\n" for line in AT_EXIT[how].splitlines())
-    done = subprocess.run(
-        command(EXIT + lines, echo.name, echo.address, str(background)),
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
-    )
+    words = command(EXIT + lines, echo.name, echo.address, str(background))
+    done = finished(*words, timeout=BOUND_S)
     assert (done.returncode, done.stderr) == (0, "")
 
 

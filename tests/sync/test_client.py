@@ -13,8 +13,6 @@ import mcpwire.sync
 from mcpwire.testing.leaks import open_descriptors
 from mcpwire.types import PromptReference
 
-# Methods...
-
 VERBS = [
     (lambda c: c.call_tool("x", {"n": 1}, timeout=30).text, "x"),
     (lambda c: [tool.name for tool in c.list_tools()], ["x"]),
@@ -237,8 +235,6 @@ def test_closing_ends_started_calls(echo):
     with pytest.raises(mcpwire.ConnectionClosed):
         call.result(BOUND_S)
 
-
-# Streams...
 
 STREAMING = """
 handshake(capabilities={"tools": {"listChanged": True}, "logging": {},

@@ -134,8 +134,6 @@ def test_a_shortened_name_is_the_same_in_every_run():
     assert name == "mcp__server__xxxxx_94150538_" + "x" * 36
 
 
-# --- collisions ------------------------------------------------------------------
-
 COLLIDING = [("my.server", "x"), ("my server", "x"), ("other", "x")]
 
 

@@ -92,8 +92,6 @@ def test_invalid_base64_is_refused_on_access(text):
         assert caught.value.path == path
 
 
-# --- resources and prompts
-
 PARTS = [
     types.TextResourceContents("x", "ä"),
     types.BlobResourceContents("y", "/w=="),

@@ -2,9 +2,9 @@
 
 import ast
 import importlib
-import subprocess
-import sys
 from pathlib import Path
+
+from child_python import printed_by
 
 from mcpwire import types
 
@@ -14,11 +14,7 @@ HOME = {
 
 
 def run(code):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        check=True, capture_output=True, text=True, timeout=30,
-    )  # fmt: skip
-    return set(done.stdout.split())
+    return set(printed_by("-c", code).split())
 
 
 def test_importing_the_package_imports_no_types():

@@ -50,8 +50,6 @@ def test_contents_are_text_or_blob_by_the_present_member(members, cls):
     assert type(decode(types.ReadResourceResult, value).contents[0]) is cls
 
 
-# --- elicitation
-
 FORM = {"message": "", "requestedSchema": {"type": "object", "properties": {}}}
 
 

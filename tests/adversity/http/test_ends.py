@@ -180,8 +180,6 @@ async def test_engine_is_closed_although_closing_is_cancelled_twice():
     await left
 
 
-# Cancelling...
-
 TARGETS = pytest.mark.parametrize(
     ("era", "replies"), [("session", "json"), ("session", "sse"), ("stateless", "json")]
 )
@@ -356,9 +354,6 @@ def test_client_is_usable_after_its_event_loop_ended():
             runner.run(use(closes=True))
         asyncio.run(until(lambda: threading.active_count() <= threads + 4))
         gc.collect()  # here, where its warning is expected
-
-
-# No call runs twice...
 
 
 async def test_unsent_resumption_does_not_repeat_the_call(monkeypatch):

@@ -363,8 +363,6 @@ async def test_pings_do_not_count_as_questions():
         assert (await client.call_tool("x")).text == "on"
 
 
-# Requests at once...
-
 LIMIT = mcpwire.Limits().inbound
 
 # Sends so many requests at once, and returns their responses.

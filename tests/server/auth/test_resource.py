@@ -344,8 +344,6 @@ def test_no_metadata_without_authorization_servers():
     assert refusal(server).http_headers == (("www-authenticate", "Bearer"),)
 
 
-# Options...
-
 WRONG = {
     "no verifier": {"verifiers": []},
     "no issuer": {"authorization_servers": []},

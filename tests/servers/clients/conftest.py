@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from child_python import finished
 from real_servers import NODE_PACKAGES, PEERS, node, require
 from serving import serving_ours
 
@@ -133,15 +134,8 @@ def mcpdo(served_http):
 
 
 def run(command, **environment):
-    return subprocess.run(
-        command,
-        env=os.environ | environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    env = os.environ | environment
+    return finished(*command, env=env, stdin=subprocess.DEVNULL, timeout=TIMEOUT_S)
 
 
 @pytest.fixture(scope="session")
