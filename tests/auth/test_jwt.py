@@ -120,21 +120,20 @@ def test_a_jwk_other_than_a_private_p256_key_is_refused(key):
 
 
 @pytest.mark.parametrize(
-    "use",
+    ("use", "what"),
     [
-        lambda: import_signing_key(pem(EC["P-256"]), "ES256"),
-        generate_proof_key,
-        lambda: Prover({}),
+        (lambda: import_signing_key(pem(EC["P-256"]), "ES256"), "signing with a key"),
+        (generate_proof_key, "signing with a key"),
+        (lambda: Prover({}), "signing with a key"),
+        (lambda: import_sealing_key(b"x" * 32), "sealing session ids"),
     ],
-    ids=["a client's key", "a new key", "a stored key"],
+    ids=["a client's key", "a new key", "a stored key", "a sealing key"],
 )
-def test_missing_joserfc_is_named_in_the_error(use, monkeypatch):
+def test_missing_joserfc_is_named_in_the_error(use, what, monkeypatch):
     monkeypatch.setitem(sys.modules, "joserfc", None)
     with pytest.raises(LocalProtocolError) as missing:
         use()
-    assert str(missing.value) == (
-        "signing with a key needs joserfc: pip install joserfc"
-    )
+    assert str(missing.value) == f"{what} needs joserfc: pip install joserfc"
 
 
 # --- proofs of possession (RFC 9449) ---------------------------------------------
@@ -279,12 +278,3 @@ def test_an_invalid_sealing_key_is_refused_and_not_shown(key: Any) -> None:
     with pytest.raises(ValueError, match="32 random bytes") as caught:
         import_sealing_key(key)
     assert "xxx" not in str(caught.value)
-
-
-def test_sealing_without_joserfc_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "joserfc", None)
-    with pytest.raises(LocalProtocolError) as caught:
-        import_sealing_key(b"x" * 32)
-    assert str(caught.value) == (
-        "sealing session ids needs joserfc: pip install joserfc"
-    )

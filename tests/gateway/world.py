@@ -1,10 +1,9 @@
 """Two in-memory HTTP servers, and a gateway that gets raw HTTP requests."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import attrs
 import httpx
@@ -14,9 +13,6 @@ from mcpwire import Context, Server
 from mcpwire.gateway import FromHeaders, Gateway
 from mcpwire.server.auth import ResourceServer, StaticTokens
 from mcpwire.testing import AsgiTransport
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
 
 A = "https://a.example/mcp"
 B = "https://b.example/mcp"
@@ -127,7 +123,7 @@ class World:
 
     async def client_for(
         self, gateway: Gateway, *, root_path: str = "", **options: Any
-    ) -> GatewayClient:
+    ) -> "GatewayClient":
         """Return an HTTP client of a gateway; it is closed with the world."""
         # After 0.1 s responses become streams; on a busy machine any response could.
         options = {"stream_after": 30.0, **options}

@@ -418,17 +418,16 @@ def test_root_uri_must_not_be_a_path(uri):
 
 @pytest.mark.rule("ROOT-06")
 @pytest.mark.parametrize(
-    "path",
-    [Path("/a/../b"), Named("/a/./b"), Named("/.."), Named("/a\0"), Named("/a\\b")],
+    ("path", "problem"),
+    [
+        *((Path("/a/../b"), ""), (Named("/a/./b"), ""), (Named("/.."), "")),
+        *((Named("/a\0"), ""), (Named("/a\\b"), "")),
+        (Named("/a\ud800"), ".* is not a path"),
+    ],
 )
-def test_path_with_dot_segments_or_invalid_characters_is_refused(path):
-    with pytest.raises(ValueError, match=r"^roots\[0\]: "):
+def test_path_with_dot_segments_or_invalid_characters_is_refused(path, problem):
+    with pytest.raises(ValueError, match=rf"^roots\[0\]: {problem}"):
         as_roots([path])
-
-
-def test_path_with_a_lone_surrogate_is_refused():
-    with pytest.raises(ValueError, match=r"^roots\[0\]: .* is not a path"):
-        as_roots([Named("/a\ud800")])
 
 
 NAMES = st.text(st.characters(exclude_characters="/\0\\", exclude_categories=["Cs"]))
