@@ -1,5 +1,7 @@
 """The grammar: a target as one argument, or the server's command after ``--``."""
 
+from __future__ import annotations  # as the modules of options have them
+
 import importlib
 import math
 import shlex
