@@ -1,7 +1,5 @@
 """How a gateway converts messages: requests to clients, capabilities, hop metadata."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

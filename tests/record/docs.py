@@ -4,20 +4,16 @@
 record. A result that several examples get is written once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from record import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TESTS: Final = Path(__file__).parents[1]
 LAST: Final = TESTS.parent / ".build" / "record-docs"
