@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,13 +33,13 @@ from mcpwire.check.runner import Options as RunOptions
 from mcpwire.cli.failures import Exit, UsageError, unknown_name, usage_errors
 from mcpwire.cli.output import Output, check_writable, read_file, write_file, writing_to
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import make_target, split_command
+from mcpwire.cli.targets import client_words, make_target
 from mcpwire.errors import ConnectError, HTTPError
 from mcpwire.versions import LATEST, LATEST_SESSION
 from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable
 
     from mcpwire.check.case import Case
     from mcpwire.check.results import Result
@@ -54,39 +53,20 @@ _FINDING_VERDICTS: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG}
 
 def check(options: Options) -> int:
     """Run the cases against a server."""
-    run_all = _run_suite if options.official else _run_cases
-    return _check(options, _run_options(options), CASES, run_all)
+    return _check(options, CASES, _run_suite if options.official else _run_cases)
 
 
 def check_client(options: Options) -> int:
     """Run the cases against a client."""
-    command = options.command
-    if len(command) == 1:
-        command = split_command(command[0], "client")
-    text = shlex.join(command)
-
-    async def run_all(
-        options: Options, run_options: RunOptions, output: Output
-    ) -> Report:
-        with output.waiting(f"starting {text} ..."):
-            return await run_client(
-                command,
-                run_options,
-                http=options.over_http,
-                on_result=_progress(output),
-            )
-
-    run_options = RunOptions(**_common_options(options))
-    return _check(options, run_options, CLIENT_CASES, run_all)
+    return _check(options, CLIENT_CASES, _run_client_cases)
 
 
 def _check(
     options: Options,
-    run_options: RunOptions,
-    cases: Sequence[Case],
+    cases: Iterable[Case],
     run_all: Callable[[Options, RunOptions, Output], Awaitable[Report]],
 ) -> int:
-    """Select the cases, run them, and write the reports; return the exit code."""
+    """Select the cases, run them and write the reports; return the exit code."""
     for path in filter(None, (getattr(options, name) for name in _FORMATS)):
         check_writable(path)
     if options.fail_on == "worse" and options.baseline is None:
@@ -94,6 +74,7 @@ def _check(
     with usage_errors():
         text = None if options.baseline is None else read_file(options.baseline)
         baseline = None if text is None else read_baseline(text)
+        run_options = _run_options(options)
         select(run_options, cases)
     for folder in filter(None, (options.html, options.tapes)):
         with writing_to(folder):
@@ -122,28 +103,21 @@ def _check(
     return run_command(options, perform)
 
 
-def _common_options(options: Options) -> dict[str, Any]:
-    """Return the options of a run for a server as well as for a client."""
-    return {
-        "revisions": tuple(options.revisions),
-        "only": tuple(options.chosen),
-        "skip": tuple(options.skip),
-        "speed": "full" if options.full else "quick",
-        "seed": options.seed,
-        "budget_s": options.budget,
-        "answer_s": options.timeout or RunOptions().answer_s,
-        "profile": options.case_profile or PROFILE,
-    }
-
-
 def _run_options(options: Options) -> RunOptions:
     return RunOptions(
-        **_common_options(options),
+        revisions=tuple(options.revisions),
+        only=tuple(options.chosen),
+        skip=tuple(options.skip),
+        speed="full" if options.full else "quick",
         hostile=options.hostile,
+        seed=options.seed,
+        budget_s=options.budget,
         wait_s=options.wait or 0.0,
+        answer_s=options.timeout or RunOptions().answer_s,
         roles=dict(options.roles),
         allow_calls=tuple(options.allow_calls),
         tokens={kind: os.environ[name] for kind, name in options.access_tokens},
+        profile=options.case_profile or PROFILE,
         again=_repeat_options(options),
         named="" if options.entry is None else f"@{options.entry.name}",
     )
@@ -206,6 +180,16 @@ async def _run_cases(
 
 
 _STATUS: Final = re.compile(r": HTTP (\d+)")
+
+
+async def _run_client_cases(
+    options: Options, run_options: RunOptions, output: Output
+) -> Report:
+    command = client_words(options)
+    with output.waiting(f"starting {command[0]} ..."):
+        return await run_client(
+            command, run_options, http=options.over_http, on_result=_progress(output)
+        )
 
 
 async def _run_suite(
@@ -284,7 +268,7 @@ def list_cases(options: Options) -> int:
     with usage_errors():
         cases = select(
             RunOptions(only=tuple(options.chosen), speed="full", hostile=True),
-            CLIENT_CASES if options.for_clients else CASES,
+            ALL_CASES,
         )
     width = max(len(case.id) for case in cases)
     Output(is_json=options.json).result(
@@ -313,10 +297,9 @@ def _case_document(case: Case) -> dict[str, Any]:
 def explain(options: Options) -> int:
     """Explain one case."""
     (case_id,) = options.words
-    cases = {case.id: case for case in ALL_CASES}
-    case = cases.get(case_id)
+    case = next((case for case in ALL_CASES if case.id == case_id), None)
     if case is None:
-        ids = list(cases)
+        ids = [case.id for case in ALL_CASES]
         raise unknown_name(
             f"no case {case_id!r}", case_id, ids, "; see mcpwire check list"
         )

@@ -245,8 +245,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "check:check",
         "check a server against the specification",
         (
-            *(o.CaseSelection, o.Cases, o.ServerCases, o.CheckLimits),
-            *(o.ServerChecks, o.ServerWait),
+            *(o.CaseSelection, o.Cases, o.CheckLimits, o.ServerChecks, o.ServerWait),
             *(o.CheckReports, o.Results, o.Verbose, o.Config, o.Process, o.Url),
         ),
         details=CHECK,
@@ -261,10 +260,7 @@ COMMANDS: Final[dict[str, Command]] = {
         details=CHECK_CLIENT,
     ),
     "check list": Command(
-        "check:list_cases",
-        "list the cases",
-        (o.Results, o.CaseSelection, o.ForClients),
-        target="",
+        "check:list_cases", "list the cases", (o.Results, o.CaseSelection), target=""
     ),
     "check explain": Command(
         "check:explain",

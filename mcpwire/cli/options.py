@@ -501,13 +501,10 @@ class CheckLimits(Group, title="the run"):
     )
 
 
-class ServerCases(Group, title="which cases"):
+class ServerChecks(Group, title="the run"):
     hostile: bool = option(
         "--hostile", "also cases that flood the server or exhaust its resources"
     )
-
-
-class ServerChecks(Group, title="the run"):
     roles: list[tuple[str, str]] = option(
         "--map ROLE=TOOL",
         "the tool for the role echo, slow, big, notify, ask, change or task (default: "
@@ -643,10 +640,6 @@ class OverHttp(Group, title="the client"):
     over_http: bool = option(
         "--http", "give the client a URL instead of a command line"
     )
-
-
-class ForClients(Group, title="which cases"):
-    for_clients: bool = option("--client", "the cases for clients")
 
 
 class ClientRuns(Group, title="the client"):
@@ -810,7 +803,6 @@ class Options(
     Completion,
     CaseSelection,
     Cases,
-    ServerCases,
     CheckLimits,
     ServerChecks,
     ServerWait,
@@ -828,7 +820,6 @@ class Options(
     LoadReports,
     ComparedFigures,
     OverHttp,
-    ForClients,
     ClientRuns,
     FloorTime,
     Browser,
