@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import attrs
 
-from mcpwire.bench.client_side import client_command
 from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, PeerDied
 from mcpwire.check.clients.http import EVENTS, HttpEndpoint, HttpRequest, event
 from mcpwire.check.clients.items import correct_result
@@ -35,7 +34,7 @@ from mcpwire.check.subject import META, Message, TimeLimit, decode_messages, pri
 from mcpwire.errors import RPCError, last_error_line
 from mcpwire.protocol.methods import is_capability_declared
 from mcpwire.transports.process import StderrTail, describe_exit, spawn
-from mcpwire.transports.targets import Stdio
+from mcpwire.transports.targets import Stdio, insert_target
 from mcpwire.versions import Era
 from mcpwire.wire.json import encode
 from mcpwire.wire.jsonrpc import LineDecoder
@@ -413,7 +412,7 @@ class ClientSubject:
     async def _run_client(self, target: list[str]) -> Ending:
         if callable(self._client):
             return await self._run_function(self._client, target)
-        command, *arguments = client_command(self._client, target)
+        command, *arguments = insert_target(self._client, target)
         tail = StderrTail(_OUTPUT_TAIL)
         child = spawn(Stdio(command, arguments, inherit_env=True), tail)
         os.close(child.stdin)

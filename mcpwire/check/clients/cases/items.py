@@ -316,6 +316,15 @@ _ICONS: Final = {
 }
 
 
+_OUTPUT_SCHEMA: Final = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$defs": {"text": {"type": "string"}},
+    "type": "object",
+    "properties": {"text": {"$ref": "#/$defs/text"}},
+    "required": ["text"],
+}
+
+
 def _valid_forms(client: ClientSubject) -> dict[str, ResultChange]:
     """Return results with all optional members and types of content of the revision."""
     revision = client.revision.name
@@ -338,14 +347,7 @@ def _valid_forms(client: ClientSubject) -> dict[str, ResultChange]:
         echo = {**echo, **named}
         hints = {"readOnlyHint": True, "destructiveHint": False, "title": "Echo"}
         echo |= {"annotations": hints} if has_audio else {}
-        schema = {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "$defs": {"text": {"type": "string"}},
-            "type": "object",
-            "properties": {"text": {"$ref": "#/$defs/text"}},
-            "required": ["text"],
-        }
-        echo |= {"outputSchema": schema} if is_titled else {}
+        echo |= {"outputSchema": _OUTPUT_SCHEMA} if is_titled else {}
         return {**result, "tools": [echo, *others]}
 
     def call(result: dict[str, Any]) -> object:
