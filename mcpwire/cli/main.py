@@ -180,6 +180,7 @@ SERVER_GROUPS: Final = (
 )
 CLIENT_GROUPS: Final = (*COMMON_GROUPS, *SERVER_GROUPS)
 BENCH_GROUPS: Final = (*COMMON_GROUPS, o.Config, o.Process, o.Url, o.Mode)
+LOAD_GROUPS: Final = (o.Processes, o.Limits, o.LoadReports, *BENCH_GROUPS)
 CALL_GROUPS: Final = (o.ServerRequests, o.ServerMessages)
 LOGIN_GROUPS: Final = (o.Config, o.Url, o.Login)
 
@@ -288,7 +289,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "measure the latency and cost of a server, and the load that it can take",
         (
             *(o.Workload, o.LoadSize, o.Rounds, o.LoadShape, o.Against, o.WithFloor),
-            *(o.Processes, o.Limits, o.LoadReports, *BENCH_GROUPS),
+            *LOAD_GROUPS,
         ),
         words="[KEY=VALUE ...]",
         details=BENCH,
@@ -312,20 +313,14 @@ COMMANDS: Final[dict[str, Command]] = {
     "bench soak": Command(
         "bench:soak",
         "measure growth of memory and latency under long load",
-        (
-            *(o.Workload, o.LoadSize, o.Processes, o.Limits, o.LoadReports),
-            *BENCH_GROUPS,
-        ),
+        (o.Workload, o.LoadSize, *LOAD_GROUPS),
         words="[KEY=VALUE ...]",
         details=SOAK,
     ),
     "bench gateway": Command(
         "bench:gateway",
         "measure the cost of a gateway in front of a server",
-        (
-            *(o.Workload, o.LoadSize, o.Rounds, o.Processes, o.Limits),
-            *(o.LoadReports, *BENCH_GROUPS),
-        ),
+        (o.Workload, o.LoadSize, o.Rounds, *LOAD_GROUPS),
         words="[KEY=VALUE ...]",
         details=GATEWAYS,
     ),

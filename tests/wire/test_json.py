@@ -24,6 +24,7 @@ from mcpwire.wire.json import (
     encode,
     encode_line,
     loads,
+    loads_object,
     peek_members,
 )
 
@@ -398,6 +399,12 @@ def test_too_many_quotes_count_as_too_many_values():
 def test_members_around_a_long_one_are_read_without_it(text, found):
     assert peek_members(text) == found
     assert peek_members(bytearray(text)) == found
+
+
+@pytest.mark.parametrize("text", [b"[1]", b"null", b'{"a":', b"", b"\xff"])
+def test_text_without_an_object_is_read_as_an_empty_one(text):
+    assert loads_object(text) == {}
+    assert loads_object(b'{"a":[1]}\n') == {"a": [1]}
 
 
 def test_compact_copy_takes_no_more_memory_than_its_text():
