@@ -254,6 +254,13 @@ def fills_in_anything(message):
         result["content"] = {"name": "x", "age": 7}
 
 
+@outgoing("C-ELIC-20.a")
+def fills_in_no_address(message):
+    result = message.get("result") or {}
+    if result.get("action") == "accept":
+        result["content"]["email"] = "nobody"
+
+
 @outgoing("C-ELIC-06.a")
 def forgets_false(message):
     result = message.get("result") or {}

@@ -287,7 +287,8 @@ async def form_is_valid(client: ClientSubject) -> None:
         content = _accepted(response)
         if content is not None:
             accepted = True
-            validator = load_validators().Draft202012Validator(form)
+            schemas = load_validators()
+            validator = schemas.Draft202012Validator(form, validate_formats=True)
             for error in validator.iter_errors(content):
                 actual = f"{error.message}; {printable(response.raw)}"
                 client.raise_broken("content that is valid by the form", actual)
