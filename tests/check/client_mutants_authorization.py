@@ -60,6 +60,7 @@ class LoginWire:
         request: Changes each HTTP request to the server.
         response: Changes each HTTP response of the server.
         follows: Whether redirects are followed with the token or the form.
+        repeats: Whether a refused request is repeated until it succeeds.
         uses: How often the client is used, whatever error it raises.
     """
 
@@ -70,6 +71,7 @@ class LoginWire:
     request: object = None
     response: object = None
     follows: bool = False
+    repeats: bool = False
     uses: int = 1
 
     async def use(self, where):
@@ -103,6 +105,11 @@ class ChangedHttp(httpx.AsyncHTTPTransport):
     async def handle_async_request(self, request):
         request = _apply(self.wire.request, request)
         response = await super().handle_async_request(request)
+        while self.wire.repeats and "authorization" in request.headers:
+            if response.status_code not in {401, 403}:
+                break
+            await response.aread()
+            response = await super().handle_async_request(request)
         if self.wire.follows and response.status_code == 307:
             await response.aclose()
             copy = _copy(request, response.headers["location"])
@@ -361,6 +368,8 @@ def requests_only_the_missing_scope(url):
 
 mutant("C-FLOW-19.a", "never_gives_up", uses=5)
 mutant("C-F38.a", "never_gives_up", uses=5)
+mutant("C-FLOW-19.a", "repeats_with_the_same_token", repeats=True)
+mutant("C-F38.a", "repeats_with_the_same_token", repeats=True)
 
 
 # --- tokens ---------------------------------------------------------------------------
