@@ -138,7 +138,7 @@ _TOOL: Final = {"name": "lookup", "inputSchema": {"type": "object"}}
 @case.must(
     "C-SAMP-03.a",
     "a client without sampling.tools refuses tools in a sampling request",
-    source="client/sampling#tools-in-sampling",
+    source="schema#CreateMessageRequestParams",
     revisions=_TASKS,
     needs=("sampling",),
     sends="sampling requests with tools, and with toolChoice",
@@ -269,7 +269,7 @@ def _accepted(response: Any) -> dict[str, Any] | None:
 @case.should(
     "C-ELIC-20.a",
     "the content of an accepted form is valid",
-    source="client/elicitation#form-mode-security",
+    source="client/elicitation#security-considerations",
     rules=("ELIC-08",),
     revisions=since("2025-06-18", LEGACY[-1]),
     needs=("elicitation.form",),
