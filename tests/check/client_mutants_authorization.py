@@ -326,9 +326,16 @@ def repair(**members):
     return change
 
 
-def _issuer_of(url, location):
-    parts = urlsplit(url)
-    return query(iss=f"{parts.scheme}://{parts.netloc}")(location)
+def _accept_issuer(is_accepted):
+    """Return a change of the redirect: an accepted `iss` becomes the correct one."""
+
+    def change(url, location):
+        parts = urlsplit(url)
+        issuer = f"{parts.scheme}://{parts.netloc}"
+        given = dict(parse_qsl(urlsplit(location).query)).get("iss")
+        return query(iss=issuer)(location) if is_accepted(given, issuer) else None
+
+    return change
 
 
 mutant("C-FLOW-01.a", "sends_no_challenge", url=query(code_challenge=None))
@@ -341,8 +348,12 @@ mutant("C-FLOW-09.a", "no_state", url=query(state=None), redirect=repair(state="
 mutant("C-FLOW-09.b", "accepts_each_state", redirect=repair(state="state"))
 mutant("C-FLOW-10.a", "redirect_is_http", url=query(redirect_uri="http://example.com"))
 mutant("C-FLOW-10.b", "other_redirect", step=form(redirect_uri="http://127.0.0.1:1"))
-for _case in ("C-FLOW-05.a", "C-FLOW-05.b", "C-FLOW-06.a"):
-    mutant(_case, "ignores_iss", redirect=_issuer_of)
+for _case, _name, _is_accepted in (
+    ("C-FLOW-05.a", "accepts_another", lambda iss, ours: iss and iss[:-1] != ours),
+    ("C-FLOW-05.b", "accepts_none", lambda iss, _: iss is None),
+    ("C-FLOW-06.a", "ignores_a_slash", lambda iss, ours: iss == f"{ours}/"),
+):
+    mutant(_case, f"{_name}_iss", redirect=_accept_issuer(_is_accepted))
 mutant(
     "C-G31.a",
     "ignores_the_error",

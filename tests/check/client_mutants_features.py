@@ -127,7 +127,7 @@ def requires_string_cursor(message):
 # --- results --------------------------------------------------------------------------
 
 
-def _refuses(case, text, *transports):
+def _refuses(case, text, *transports, use=None):
     """Add a client that refuses messages with a text."""
 
     def refuses(message):
@@ -135,7 +135,7 @@ def _refuses(case, text, *transports):
             raise ValueError(f"unexpected {text}")
 
     refuses.__name__ = f"refuses {text}"
-    incoming(case, *transports)(refuses)
+    incoming(case, *transports, use=use)(refuses)
 
 
 _refuses("C-D40.a", '"newMember"')
@@ -145,7 +145,7 @@ for _text in ('"audio"', '"blob"', '"structuredContent"', '"resource_link"', '"$
 _refuses("C-D43.a", '"inputSchema": null')
 _refuses("C-D45.a", '"emergency"')
 _refuses("C-D45.a", "never-subscribed")
-_refuses("C-ELIC-23.a", "elicitation/complete")
+_refuses("C-ELIC-23.a", "elicitation/complete", use=use_url)
 
 
 @outgoing("C-D44.a")

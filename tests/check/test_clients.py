@@ -7,7 +7,13 @@ import sys
 import client_mutants
 import pytest
 from client_mutants import ENDING, MUTANTS, make_client
-from client_mutants_authorization import WELL_KNOWN, LoginWire, drop, log_in_and_use
+from client_mutants_authorization import (
+    WELL_KNOWN,
+    LoginWire,
+    drop,
+    log_in_and_use,
+    query,
+)
 from client_mutants_messages import use_two_at_once
 
 import mcpwire
@@ -83,6 +89,11 @@ async def log_in_without_metadata(where):
     await LoginWire(answer=drop(f"{WELL_KNOWN}/mcp")).use(where)
 
 
+async def log_in_with_metadata_document(where):
+    """Use the URL of a client id metadata document as the client id."""
+    await LoginWire(url=query(client_id="https://example.com/client")).use(where)
+
+
 @pytest.mark.parametrize(
     ("client", "case"),
     [
@@ -91,6 +102,7 @@ async def log_in_without_metadata(where):
         (stop_at_the_second_page, "C-PAGE-02.a"),
         (log_in_twice, "C-FLOW-20.a"),
         (log_in_without_metadata, "C-AUTH-12.a"),
+        (log_in_with_metadata_document, "C-REG-03.a"),
     ],
 )
 async def test_correct_client_passes(client, case):

@@ -55,6 +55,8 @@ _REQUIREMENTS: Final = f"{_PAGE}#token-requirements"
 _SCOPES: Final = f"{_PAGE}#scope-selection-strategy"
 _STEP_UP: Final = f"{_PAGE}#step-up-authorization-flow"
 _RESPONSE: Final = f"{_PAGE}#authorization-response-validation"
+_EXPIRY_S: Final = 1.1
+"""Time after which a token with the shortest lifetime, of one second, has expired."""
 _OFFERED: Final = "a server that requires a token"
 
 
@@ -934,11 +936,12 @@ async def code_once(client: ClientSubject) -> None:
 def _expire(login: Login) -> None:
     """Answer the first request when its token has expired, and refuse this token."""
     login.issuer.tokens["expires_in"] = 1
+    login.client.run_s += _EXPIRY_S
     expired: set[str] = set()
 
     async def answer(exchange: Exchange) -> None:
         if not expired:
-            await asyncio.sleep(1.1)
+            await asyncio.sleep(_EXPIRY_S)
             expired.update(login.tokens)
         await exchange.correct()
 

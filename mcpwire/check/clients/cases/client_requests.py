@@ -357,6 +357,7 @@ add_undisturbed_case(
     "the end of an unknown elicitation is ignored",
     source="client/elicitation#completion-notifications-for-url-mode-elicitation",
     revisions=_TASKS,
+    needs=("elicitation.url",),
     change=_complete_unknown,
     sends="`notifications/elicitation/complete` with an unknown id",
     why="the notification may be late, or belong to an earlier session",
