@@ -60,6 +60,7 @@ class LoginWire:
         request: Changes each HTTP request to the server.
         response: Changes each HTTP response of the server.
         follows: Whether redirects are followed with the token or the form.
+        asks_again: Whether the user is asked until no error comes back.
         repeats: Whether a refused request is repeated until it succeeds.
         uses: How often the client is used, whatever error it raises.
     """
@@ -71,6 +72,7 @@ class LoginWire:
     request: object = None
     response: object = None
     follows: bool = False
+    asks_again: bool = False
     repeats: bool = False
     uses: int = 1
 
@@ -92,6 +94,8 @@ class LoginWire:
     async def ask(self, url):
         async with httpx.AsyncClient(verify=False) as browser:
             page = await browser.get(_apply(self.url, url))
+            while self.asks_again and "error=" in page.headers["location"]:
+                page = await browser.get(_apply(self.url, url))
         return _apply(self.redirect, url, page.headers["location"])
 
 
@@ -359,6 +363,7 @@ mutant(
     "ignores_the_error",
     redirect=lambda _, location: query(error=None, code="none")(location),
 )
+mutant("C-G31.a", "asks_again_and_again", asks_again=True)
 
 
 # --- scopes ---------------------------------------------------------------------------

@@ -223,28 +223,24 @@ outgoing("C-SAMP-07.a", use=use_model)(answers_as_model)
 outgoing("C-ELIC-25.a")(answers_as_model)
 
 
-class Refuses:
-    """Refuses one request of the server."""
+def _does_not_know(case, name, is_unknown):
+    """Add a client that does not know some requests of the server."""
 
-    number = 2
-    count = 0
+    def change(message):
+        if "method" in message and is_unknown(message.get("params") or {}):
+            message["method"] = "unknown/method"
 
-    def __call__(self, message):
-        if "method" not in message:
-            self.count += 1
-            if self.count == self.number:
-                error = {"code": -32602, "message": "unknown"}
-                return [{"jsonrpc": "2.0", "id": message["id"], "error": error}]
-        return None
+    change.__name__ = f"does_not_know_{name}"
+    incoming(case)(change)
 
 
-@outgoing("C-E40.a")
-class RefusesOptionalMembers(Refuses):
-    number = 5
-
-
-outgoing("C-T11-04.a")(Refuses)
-outgoing("C-ELIC-04.a")(Refuses)
+_does_not_know("C-E40.a", "stop_sequences", lambda params: "stopSequences" in params)
+_does_not_know("C-T11-04.a", "tasks", lambda params: "task" in params)
+_does_not_know(
+    "C-ELIC-04.a",
+    "forms_without_mode",
+    lambda params: "requestedSchema" in params and "mode" not in params,
+)
 
 
 @outgoing("C-ELIC-20.a")

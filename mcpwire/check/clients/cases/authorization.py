@@ -151,6 +151,8 @@ def _add_refusal_case(
         for kind in unwanted:
             for step in login.find(kind):
                 client.raise_broken(expects, step)
+        if login.hang is not None:
+            raise login.hang
 
     add(id, title, expects=expects, **attributes)(run)
 
