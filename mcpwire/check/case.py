@@ -152,6 +152,64 @@ class Case:
     """Time limit of the whole case in seconds, excluding process starts."""
 
 
+_AUTHORIZATION: Final = {
+    "authorization-server-discovery": (
+        "authorization-server-location",
+        "authorization-server-metadata-discovery",
+        "protected-resource-metadata-discovery-requirements",
+    ),
+    "client-registration": (
+        "application-type-and-redirect-uri-constraints",
+        "authorization-server-binding",
+        "implementation-requirements",
+    ),
+    "security-considerations": (
+        "authorization-code-protection",
+        "communication-security",
+        "open-redirection",
+    ),
+}
+"""Page of the newest revision -> its sections that one page had before."""
+_MOVED: Final = (
+    *(
+        (MODERN, f"basic/authorization#{name}", f"basic/authorization/{page}#{name}")
+        for page, names in _AUTHORIZATION.items()
+        for name in names
+    ),
+    (MODERN, "basic/utilities/", "basic/patterns/"),
+    (MODERN, "basic/transports#stdio", "basic/transports/stdio"),
+    (
+        MODERN,
+        "basic/transports#sending-messages-to-the-server",
+        "basic/transports/streamable-http#sending-messages",
+    ),
+    (MODERN, "basic/transports#security-warning", "basic/transports/streamable-http"),
+    (
+        ALL[2:3],
+        "#protected-resource-metadata-discovery-requirements",
+        "#authorization-server-location",
+    ),
+    (ALL[:3], "basic/index#result-responses", "basic/index#responses"),
+    (ALL[:3], "basic/index#error-responses", "basic/index#responses"),
+    (ALL[:1], "basic/index#messages", "basic/messages"),
+    (ALL[:1], "basic/index#", "basic/messages#"),
+)
+"""Revisions, a place in the others, and the place in these."""
+
+
+def cite(source: str, revision: str) -> str:
+    """Return a place of the specification in a revision, with the revision.
+
+    A place that begins with a revision stays, as its rule holds for several.
+    """
+    if not source or source[0].isdigit():
+        return source
+    for revisions, usual, place in _MOVED:
+        if revision in revisions:
+            source = source.replace(usual, place)
+    return f"{revision} {source}"
+
+
 @attrs.define
 class Family:
     """Cases of one area; `must`, `should` and `robust` return decorators for them."""

@@ -41,6 +41,7 @@ from mcpwire.check.case import (
     Start,
     Transport,
     Verdict,
+    cite,
 )
 from mcpwire.check.cases import CASES
 from mcpwire.check.cases._items import LISTS, fetch_pages
@@ -642,7 +643,7 @@ class _Run:
             level=case.level,
             verdict=verdict,
             title=case.title,
-            source=f"{run.cell.revision} {case.source}" if case.source else "",
+            source=cite(case.source, run.cell.revision),
             family=case.family,
             expected=expected,
             actual=actual,

@@ -60,6 +60,8 @@ class LoginWire:
         request: Changes each HTTP request to the server.
         response: Changes each HTTP response of the server.
         follows: Whether redirects are followed with the token or the form.
+        asks_again: Whether the user is asked until no error comes back.
+        repeats: Whether a refused request is repeated until it succeeds.
         uses: How often the client is used, whatever error it raises.
     """
 
@@ -70,6 +72,8 @@ class LoginWire:
     request: object = None
     response: object = None
     follows: bool = False
+    asks_again: bool = False
+    repeats: bool = False
     uses: int = 1
 
     async def use(self, where):
@@ -90,6 +94,8 @@ class LoginWire:
     async def ask(self, url):
         async with httpx.AsyncClient(verify=False) as browser:
             page = await browser.get(_apply(self.url, url))
+            while self.asks_again and "error=" in page.headers["location"]:
+                page = await browser.get(_apply(self.url, url))
         return _apply(self.redirect, url, page.headers["location"])
 
 
@@ -103,6 +109,11 @@ class ChangedHttp(httpx.AsyncHTTPTransport):
     async def handle_async_request(self, request):
         request = _apply(self.wire.request, request)
         response = await super().handle_async_request(request)
+        while self.wire.repeats and "authorization" in request.headers:
+            if response.status_code not in {401, 403}:
+                break
+            await response.aread()
+            response = await super().handle_async_request(request)
         if self.wire.follows and response.status_code == 307:
             await response.aclose()
             copy = _copy(request, response.headers["location"])
@@ -319,9 +330,16 @@ def repair(**members):
     return change
 
 
-def _issuer_of(url, location):
-    parts = urlsplit(url)
-    return query(iss=f"{parts.scheme}://{parts.netloc}")(location)
+def _accept_issuer(is_accepted):
+    """Return a change of the redirect: an accepted `iss` becomes the correct one."""
+
+    def change(url, location):
+        parts = urlsplit(url)
+        issuer = f"{parts.scheme}://{parts.netloc}"
+        given = dict(parse_qsl(urlsplit(location).query)).get("iss")
+        return query(iss=issuer)(location) if is_accepted(given, issuer) else None
+
+    return change
 
 
 mutant("C-FLOW-01.a", "sends_no_challenge", url=query(code_challenge=None))
@@ -334,13 +352,18 @@ mutant("C-FLOW-09.a", "no_state", url=query(state=None), redirect=repair(state="
 mutant("C-FLOW-09.b", "accepts_each_state", redirect=repair(state="state"))
 mutant("C-FLOW-10.a", "redirect_is_http", url=query(redirect_uri="http://example.com"))
 mutant("C-FLOW-10.b", "other_redirect", step=form(redirect_uri="http://127.0.0.1:1"))
-for _case in ("C-FLOW-05.a", "C-FLOW-05.b", "C-FLOW-06.a"):
-    mutant(_case, "ignores_iss", redirect=_issuer_of)
+for _case, _name, _is_accepted in (
+    ("C-FLOW-05.a", "accepts_another", lambda iss, ours: iss and iss[:-1] != ours),
+    ("C-FLOW-05.b", "accepts_none", lambda iss, _: iss is None),
+    ("C-FLOW-06.a", "ignores_a_slash", lambda iss, ours: iss == f"{ours}/"),
+):
+    mutant(_case, f"{_name}_iss", redirect=_accept_issuer(_is_accepted))
 mutant(
     "C-G31.a",
     "ignores_the_error",
     redirect=lambda _, location: query(error=None, code="none")(location),
 )
+mutant("C-G31.a", "asks_again_and_again", asks_again=True)
 
 
 # --- scopes ---------------------------------------------------------------------------
@@ -361,6 +384,8 @@ def requests_only_the_missing_scope(url):
 
 mutant("C-FLOW-19.a", "never_gives_up", uses=5)
 mutant("C-F38.a", "never_gives_up", uses=5)
+mutant("C-FLOW-19.a", "repeats_with_the_same_token", repeats=True)
+mutant("C-F38.a", "repeats_with_the_same_token", repeats=True)
 
 
 # --- tokens ---------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def requires_string_cursor(message):
 # --- results --------------------------------------------------------------------------
 
 
-def _refuses(case, text, *transports):
+def _refuses(case, text, *transports, use=None):
     """Add a client that refuses messages with a text."""
 
     def refuses(message):
@@ -135,7 +135,7 @@ def _refuses(case, text, *transports):
             raise ValueError(f"unexpected {text}")
 
     refuses.__name__ = f"refuses {text}"
-    incoming(case, *transports)(refuses)
+    incoming(case, *transports, use=use)(refuses)
 
 
 _refuses("C-D40.a", '"newMember"')
@@ -145,7 +145,7 @@ for _text in ('"audio"', '"blob"', '"structuredContent"', '"resource_link"', '"$
 _refuses("C-D43.a", '"inputSchema": null')
 _refuses("C-D45.a", '"emergency"')
 _refuses("C-D45.a", "never-subscribed")
-_refuses("C-ELIC-23.a", "elicitation/complete")
+_refuses("C-ELIC-23.a", "elicitation/complete", use=use_url)
 
 
 @outgoing("C-D44.a")
@@ -223,28 +223,24 @@ outgoing("C-SAMP-07.a", use=use_model)(answers_as_model)
 outgoing("C-ELIC-25.a")(answers_as_model)
 
 
-class Refuses:
-    """Refuses one request of the server."""
+def _does_not_know(case, name, is_unknown):
+    """Add a client that does not know some requests of the server."""
 
-    number = 2
-    count = 0
+    def change(message):
+        if "method" in message and is_unknown(message.get("params") or {}):
+            message["method"] = "unknown/method"
 
-    def __call__(self, message):
-        if "method" not in message:
-            self.count += 1
-            if self.count == self.number:
-                error = {"code": -32602, "message": "unknown"}
-                return [{"jsonrpc": "2.0", "id": message["id"], "error": error}]
-        return None
+    change.__name__ = f"does_not_know_{name}"
+    incoming(case)(change)
 
 
-@outgoing("C-E40.a")
-class RefusesOptionalMembers(Refuses):
-    number = 5
-
-
-outgoing("C-T11-04.a")(Refuses)
-outgoing("C-ELIC-04.a")(Refuses)
+_does_not_know("C-E40.a", "stop_sequences", lambda params: "stopSequences" in params)
+_does_not_know("C-T11-04.a", "tasks", lambda params: "task" in params)
+_does_not_know(
+    "C-ELIC-04.a",
+    "forms_without_mode",
+    lambda params: "requestedSchema" in params and "mode" not in params,
+)
 
 
 @outgoing("C-ELIC-20.a")
@@ -252,6 +248,13 @@ def fills_in_anything(message):
     result = message.get("result") or {}
     if result.get("action") == "accept":
         result["content"] = {"name": "x", "age": 7}
+
+
+@outgoing("C-ELIC-20.a")
+def fills_in_no_address(message):
+    result = message.get("result") or {}
+    if result.get("action") == "accept":
+        result["content"]["email"] = "nobody"
 
 
 @outgoing("C-ELIC-06.a")

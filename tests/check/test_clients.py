@@ -7,9 +7,16 @@ import sys
 import client_mutants
 import pytest
 from client_mutants import ENDING, MUTANTS, make_client
-from client_mutants_authorization import log_in_and_use
+from client_mutants_authorization import (
+    WELL_KNOWN,
+    LoginWire,
+    drop,
+    log_in_and_use,
+    query,
+)
 from client_mutants_messages import use_two_at_once
 
+import mcpwire
 from mcpwire.check import Options, Verdict
 from mcpwire.check.case import since
 from mcpwire.check.clients import CASES
@@ -50,6 +57,60 @@ async def test_own_client_passes_every_case_of_authorization(revision):
     assert [r for r in report.results if r.verdict not in GOOD] == []
     absent = {r.case for r in report.results if r.verdict is Verdict.ABSENT}
     assert absent <= {"C-REG-03.a"}  # it has no metadata document
+
+
+async def stop_at_echo(target):
+    """Read pages until one has the tool."""
+    cursor = {}
+    async with mcpwire.Client(target) as client:
+        while True:
+            page = await client.request("tools/list", cursor)
+            if "echo" in [tool["name"] for tool in page["tools"]]:
+                return
+            cursor = {"cursor": page["nextCursor"]}
+
+
+async def stop_at_the_second_page(target):
+    """Read two pages at most."""
+    async with mcpwire.Client(target) as client:
+        page = await client.request("tools/list")
+        if "nextCursor" in page:
+            await client.request("tools/list", {"cursor": page["nextCursor"]})
+
+
+async def log_in_twice(where):
+    """Have two sessions, each with a login of its own."""
+    await log_in_and_use(where)
+    await log_in_and_use(where)
+
+
+async def log_in_without_metadata(where):
+    """Log in as clients of 2025-03-26 do."""
+    await LoginWire(answer=drop(f"{WELL_KNOWN}/mcp")).use(where)
+
+
+async def log_in_with_metadata_document(where):
+    """Use the URL of a client id metadata document as the client id."""
+    await LoginWire(url=query(client_id="https://example.com/client")).use(where)
+
+
+@pytest.mark.parametrize(
+    ("client", "case"),
+    [
+        (stop_at_echo, "C-PAGE-05.a"),
+        (stop_at_echo, "C-PAGE-02.a"),
+        (stop_at_the_second_page, "C-PAGE-02.a"),
+        (log_in_twice, "C-FLOW-20.a"),
+        (log_in_without_metadata, "C-AUTH-12.a"),
+        (log_in_with_metadata_document, "C-REG-03.a"),
+    ],
+)
+async def test_correct_client_passes(client, case):
+    revisions = ("2025-03-26",) if case == "C-AUTH-12.a" else (LATEST_SESSION.name,)
+    report = await run_client(
+        client, Options(only=(case,), revisions=revisions), http=True
+    )
+    assert [result.verdict for result in report.results] == [Verdict.PASS]
 
 
 @pytest.mark.grounds(1, "transport")

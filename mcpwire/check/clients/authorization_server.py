@@ -244,6 +244,7 @@ class Login:
         tokens: Issued access tokens that are valid -> their scopes.
         accepted: The requests that the server accepted.
         denied: A request with a valid token that the case has refused.
+        hang: The finding that the client did not end in time.
         on_open: Called when the origins of the authorization servers are known.
     """
 
@@ -265,6 +266,7 @@ class Login:
         self.accepted: list[Step] = []
         self.denied: Step | None = None
         self.on_open: Callable[[], object] = lambda: None
+        self.hang: NoAnswer | None = None
         self._count = 0
         self._refused: dict[str, set[str]] = {}  # operation -> tokens
         client.on_http = self._answer
@@ -277,8 +279,8 @@ class Login:
                 await issuer.endpoint.open()
             self.on_open()
             await self.client.run()
-        except NoAnswer:
-            pass
+        except NoAnswer as finding:
+            self.hang = finding
         finally:
             for issuer in self.issuers:
                 await issuer.endpoint.close()
@@ -372,7 +374,8 @@ def read_basic(step: Step) -> tuple[str, str] | None:
         id, _, secret = b64decode(value).decode().partition(":")
     except ValueError:
         return None
-    return (unquote_plus(id), unquote_plus(secret)) if scheme == "Basic" else None
+    is_basic = scheme.lower() == "basic"
+    return (unquote_plus(id), unquote_plus(secret)) if is_basic else None
 
 
 def _read_values(request: HttpRequest) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.case import Case, Finding, Start, Transport, Verdict
+from mcpwire.check.case import Case, Finding, Start, Transport, Verdict, cite
 from mcpwire.check.cases._http import STREAMABLE
 from mcpwire.check.clients import CASES
 from mcpwire.check.clients.subject import ClientFacts, ClientFunction, ClientSubject
@@ -202,7 +202,7 @@ class _Run:
             level=case.level,
             verdict=verdict,
             title=case.title,
-            source=_source(cell, case),
+            source=cite(case.source, cell.revision.name),
             family=case.family,
             expected=expected,
             actual=actual,
@@ -217,12 +217,6 @@ class _Run:
         words += ["--http"] if self._transport == "http" else []
         words += ["--revision", cell.revision.name, "--seed", str(self._options.seed)]
         return shlex.join([*words, *self._options.again, "--", *self._client])
-
-
-def _source(cell: _CellRun, case: Case) -> str:
-    """Return the place of the rule; rules of two eras name the revision themselves."""
-    has_revision = not case.source or case.source[0].isdigit()
-    return case.source if has_revision else f"{cell.revision} {case.source}"
 
 
 def _is_used(subject: ClientSubject) -> bool:

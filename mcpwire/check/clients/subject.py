@@ -704,9 +704,15 @@ class ClientSubject:
         missing = [key for key in usual if key.partition(" ")[0] not in HANDSHAKE]
         if missing:
             self.raise_broken(expected, f"no {', '.join(missing)}; {ending}")
-        known = self.facts.ending
-        if known is not None and known.code == 0 and ending.code not in {0, None}:
+        if self.has_failed:
             self.raise_broken(expected, str(ending))
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the client ended with an error, and not with a correct server."""
+        usual, ending = self.facts.ending, self.ending
+        succeeds = usual is not None and usual.code == 0
+        return succeeds and ending is not None and ending.code not in {0, None}
 
     def need_request(self, method: str, expected: str) -> Message:
         """Return the first message of a method.

@@ -7,6 +7,7 @@ cases test.
 
 from __future__ import annotations
 
+import asyncio
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from mcpwire.check.clients.authorization_server import (
     READ,
     RESOURCE_METADATA,
     WRITE,
+    Login,
     begin_login,
     need_login,
     origin_of,
@@ -32,9 +34,9 @@ from mcpwire.wire.urls import is_loopback
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.check.clients.authorization_server import Login, Step
+    from mcpwire.check.clients.authorization_server import Step
     from mcpwire.check.clients.cases._forms import AddCase
-    from mcpwire.check.clients.subject import ClientSubject
+    from mcpwire.check.clients.subject import ClientSubject, Exchange
 
 FAMILY: Final = Family("authorization", defaults={"role": "client"})
 
@@ -53,6 +55,8 @@ _REQUIREMENTS: Final = f"{_PAGE}#token-requirements"
 _SCOPES: Final = f"{_PAGE}#scope-selection-strategy"
 _STEP_UP: Final = f"{_PAGE}#step-up-authorization-flow"
 _RESPONSE: Final = f"{_PAGE}#authorization-response-validation"
+_EXPIRY_S: Final = 1.1
+"""Time after which a token with the shortest lifetime, of one second, has expired."""
 _OFFERED: Final = "a server that requires a token"
 
 
@@ -99,12 +103,15 @@ def _add_success_case(
     """
 
     async def run(client: ClientSubject) -> None:
-        login = await begin_login(client)
+        # Clients of 2025-03-26 need not be able to log in to the usual server.
+        is_old = client.revision.name < "2025-06-18"
+        login = Login(client) if is_old else await begin_login(client)
         change(login)
         await login.run()
         requested = [s.path for s in login.steps if s.kind in {"resource", "metadata"}]
         known = [path for path in dict.fromkeys(requested) if path in paths]
         if known != list(paths) or not login.accepted:
+            await begin_login(client)  # absent if the client cannot log in
             client.raise_broken(expects, _describe(login))
 
     add(id, title, expects=expects, **attributes)(run)
@@ -144,6 +151,8 @@ def _add_refusal_case(
         for kind in unwanted:
             for step in login.find(kind):
                 client.raise_broken(expects, step)
+        if login.hang is not None:
+            raise login.hang
 
     add(id, title, expects=expects, **attributes)(run)
 
@@ -482,9 +491,11 @@ _add_login_case(
 )
 
 
-def _other_resource(login: Login) -> object:
+def _other_resource(login: Login, *, is_refresh: bool = False) -> object:
     server = origin_of(login.accepted[0].request) + ENDPOINT
     for step in [*login.find("authorization"), *login.find("token")]:
+        if is_refresh != ("refresh_token" in step.values):
+            continue
         resource = str(step.values.get("resource", "")).rstrip("/")
         if not resource or not f"{server}/".startswith(f"{resource}/"):
             return step
@@ -562,14 +573,14 @@ def _changed_redirect(login: Login) -> object:
             ""
         }:
             return step
-    for step in login.find("registration"):
-        uris = step.values.get("redirect_uris")
-        registered = (
-            {_without_port(u) for u in uris} if isinstance(uris, list) else set()
-        )
-        # Authorization servers accept each port of a loopback address (RFC 8252).
-        if not {_without_port(uri) for uri in used} <= registered:
-            return step
+    registrations = login.find("registration")
+    lists = [step.values.get("redirect_uris") for step in registrations]
+    registered = {
+        _without_port(u) for uris in lists if isinstance(uris, list) for u in uris
+    }
+    # Authorization servers accept each port of a loopback address (RFC 8252).
+    if registrations and not {_without_port(uri) for uri in used} <= registered:
+        return registrations[0]
     return None
 
 
@@ -789,6 +800,8 @@ def _add_loop_case(
         await login.run()
         if login.denied is None:
             client.raise_absent("request that can be refused")
+        if login.hang is not None:
+            raise login.hang
 
     expects = f"at most {MAX_LOGINS - 1} further logins for an operation"
     why = "the user logs in again and again"
@@ -829,7 +842,9 @@ _add_loop_case(
 def _without_token(login: Login) -> object:
     begin = login.steps.index(login.accepted[0])
     for step in login.steps[begin:]:
-        if step.kind == "mcp" and step.token is None:
+        # A program may begin another session, with a login of its own.
+        is_new = step.values.get("method") in HANDSHAKE
+        if step.kind == "mcp" and step.token is None and not is_new:
             return step
     return None
 
@@ -921,17 +936,26 @@ async def code_once(client: ClientSubject) -> None:
 
 
 def _expire(login: Login) -> None:
-    """Refuse the first token after its first use."""
+    """Answer the first request when its token has expired, and refuse this token."""
     login.issuer.tokens["expires_in"] = 1
+    login.client.run_s += _EXPIRY_S
+    expired: set[str] = set()
+
+    async def answer(exchange: Exchange) -> None:
+        if not expired:
+            await asyncio.sleep(_EXPIRY_S)
+            expired.update(login.tokens)
+        await exchange.correct()
 
     async def deny(step: Step) -> bool:
-        if login.denied is not None or not login.accepted:
+        if step.token not in expired:
             return False
         login.denied = step
-        login.tokens.pop(str(step.token))
         await login.refuse(step, 401)
         return True
 
+    login.client.answers |= dict.fromkeys(HANDSHAKE, answer)
+    login.client.first = answer
     login.deny = deny
 
 
@@ -940,7 +964,7 @@ async def _need_refresh(client: ClientSubject) -> tuple[Login, list[Step]]:
     await need_login(client, by_code=True)
     login = await shared_login(client, "expired", _expire)
     steps = [s for s in login.find("token") if "refresh_token" in s.values]
-    if login.denied is None and not steps:
+    if login.denied is None and len(login.tokens) < 2:
         client.raise_absent("second request with a token")
     return login, steps
 
@@ -971,7 +995,7 @@ async def refresh_resource(client: ClientSubject) -> None:
     login, steps = await _need_refresh(client)
     if not steps:
         client.raise_absent("refresh request")
-    if (problem := _other_resource(login)) is not None:
+    if (problem := _other_resource(login, is_refresh=True)) is not None:
         client.raise_broken("`resource` with the URL of the server", problem)
 
 
@@ -1016,7 +1040,7 @@ async def refused_refresh(client: ClientSubject) -> None:
     await login.run()
     expected = "a second login, and a request with its token"
     used = {step.token for step in login.accepted}
-    if login.denied is not None and len(used) < 2:
+    if len(used) < 2:
         client.raise_broken(expected, _describe(login))
 
 
@@ -1032,12 +1056,15 @@ async def redirected_token(client: ClientSubject) -> None:
     other = login.issuers[1]
 
     async def deny(step: Step) -> bool:
+        login.denied = step
         location = other.endpoint.origin + ENDPOINT
         await step.request.respond(307, fields={"Location": location})
         return True
 
     login.deny = deny
     await login.run()
+    if login.denied is None:
+        client.raise_absent("request with a token")
     for step in login.steps:
         if step.issuer is other and step.request.value("authorization") is not None:
             client.raise_broken("no token at the other origin", step)
@@ -1061,8 +1088,10 @@ async def redirected_code(client: ClientSubject) -> None:
 
     login.issuer.on_token = redirect
     await login.run()
+    if not login.find("token"):
+        client.raise_absent("token request")
     for step in login.steps:
-        if step.issuer is other and step.values.keys() & {
-            *("code", "code_verifier", "client_secret", "refresh_token")
-        }:
+        secrets = {"code", "code_verifier", "client_secret", "refresh_token"}
+        has_secret = step.values.keys() & secrets or read_basic(step) is not None
+        if step.issuer is other and has_secret:
             client.raise_broken("no code or secret at the other origin", step)

@@ -138,7 +138,7 @@ _TOOL: Final = {"name": "lookup", "inputSchema": {"type": "object"}}
 @case.must(
     "C-SAMP-03.a",
     "a client without sampling.tools refuses tools in a sampling request",
-    source="client/sampling#tools-in-sampling",
+    source="schema#CreateMessageRequestParams",
     revisions=_TASKS,
     needs=("sampling",),
     sends="sampling requests with tools, and with toolChoice",
@@ -269,7 +269,7 @@ def _accepted(response: Any) -> dict[str, Any] | None:
 @case.should(
     "C-ELIC-20.a",
     "the content of an accepted form is valid",
-    source="client/elicitation#form-mode-security",
+    source="client/elicitation#security-considerations",
     rules=("ELIC-08",),
     revisions=since("2025-06-18", LEGACY[-1]),
     needs=("elicitation.form",),
@@ -287,7 +287,8 @@ async def form_is_valid(client: ClientSubject) -> None:
         content = _accepted(response)
         if content is not None:
             accepted = True
-            validator = load_validators().Draft202012Validator(form)
+            schemas = load_validators()
+            validator = schemas.Draft202012Validator(form, validate_formats=True)
             for error in validator.iter_errors(content):
                 actual = f"{error.message}; {printable(response.raw)}"
                 client.raise_broken("content that is valid by the form", actual)
@@ -356,6 +357,7 @@ add_undisturbed_case(
     "the end of an unknown elicitation is ignored",
     source="client/elicitation#completion-notifications-for-url-mode-elicitation",
     revisions=_TASKS,
+    needs=("elicitation.url",),
     change=_complete_unknown,
     sends="`notifications/elicitation/complete` with an unknown id",
     why="the notification may be late, or belong to an earlier session",
