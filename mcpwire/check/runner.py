@@ -40,6 +40,7 @@ from mcpwire.check.case import (
     PeerDied,
     Start,
     Transport,
+    Unobserved,
     Verdict,
 )
 from mcpwire.check.cases import CASES
@@ -720,6 +721,7 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
     NoAnswer: Verdict.HANG,
     EndedWithoutAnswer: Verdict.FAIL,
     PeerDied: Verdict.CRASH,
+    Unobserved: Verdict.UNRUN,
 }
 
 

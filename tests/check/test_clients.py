@@ -3,6 +3,8 @@
 import asyncio
 import shlex
 import sys
+import time
+from urllib.parse import urlsplit
 
 import client_mutants
 import pytest
@@ -10,6 +12,7 @@ from client_mutants import ENDING, MUTANTS, make_client
 from client_mutants_authorization import log_in_and_use
 from client_mutants_messages import use_two_at_once
 
+import mcpwire
 from mcpwire.check import Options, Verdict
 from mcpwire.check.case import since
 from mcpwire.check.clients import CASES
@@ -130,3 +133,61 @@ def test_client_that_does_not_connect_exits_with_4(check_client):
     code, _, err = check_client("raise SystemExit('no server')")
     assert (code, err.count("\n")) == (4, 1)
     assert "the client sent nothing to its server; the client exited with code 1" in err
+
+
+def test_only_other_http_requests_are_named(check_client):
+    program = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1] + 'x')"
+    code, _, err = check_client(program, "--http")
+    assert (code, "sent no message but GET /mcpx to its server" in err) == (4, True)
+
+
+def test_time_limit_of_the_run_holds_for_the_first_runs(check_client):
+    code, _, err = check_client("import time; time.sleep(60)", "--budget", "1s")
+    assert (code, "the first runs of the client took longer than 1 s" in err) == (
+        4,
+        True,
+    )
+
+
+def test_process_that_keeps_stdout_open_does_not_delay_the_run(check_client):
+    daemon = "import subprocess; subprocess.Popen(['sleep', '30'], process_group=0)\n"
+    began = time.monotonic()
+    assert check_client(daemon + CALLER.format(call="list_tools()"), *ONE)[0] == 0
+    assert time.monotonic() - began < 25
+
+
+async def test_client_that_stays_running_may_pause():
+    async def client(target):
+        async with mcpwire.Client(target) as connection:
+            await connection.list_tools()
+            await asyncio.sleep(1.5)
+            await connection.call_tool("echo", {"text": "hello"})
+            await asyncio.Event().wait()
+
+    options = Options(only=("C-PING-01.b",), revisions=(LATEST_SESSION.name,))
+    report = await run_client(client, options)
+    assert [result.verdict for result in report.results] == [Verdict.PASS]
+
+
+async def test_client_function_that_is_cancelled_ends_with_an_error():
+    async def client(target):
+        await make_client()(target)
+        raise asyncio.CancelledError
+
+    options = Options(only=("C-A18.a",), revisions=(LATEST_SESSION.name,))
+    (result,) = (await run_client(client, options)).results
+    assert (result.verdict, "CancelledError" in result.actual) == (Verdict.WARN, True)
+
+
+async def test_connection_closes_after_a_request_that_wants_it():
+    async def client(url):
+        host, port = urlsplit(url).netloc.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 404")
+        writer.close()
+        await make_client()(url)
+
+    options = Options(only=("C-A18.a",), revisions=(LATEST_SESSION.name,))
+    (result,) = (await run_client(client, options, http=True)).results
+    assert result.verdict is Verdict.PASS

@@ -355,6 +355,7 @@ async def _run_without_answer(
 
     client.first = handle
     await client.run()
+    client.need_first_request()
 
 
 @own.robust(
