@@ -191,3 +191,16 @@ async def test_connection_closes_after_a_request_that_wants_it():
     options = Options(only=("C-A18.a",), revisions=(LATEST_SESSION.name,))
     (result,) = (await run_client(client, options, http=True)).results
     assert result.verdict is Verdict.PASS
+
+
+async def test_credentials_of_a_client_are_masked_in_its_octets():
+    async def client(url):
+        headers = {"Authorization": "Bearer a-secret"}
+        async with mcpwire.Client(mcpwire.Http(url, headers=headers)) as connection:
+            await connection.list_tools()
+
+    options = Options(only=("C-LIFE-09.a",), revisions=(LATEST_SESSION.name,))
+    (result,) = (await run_client(client, options, http=True)).results
+    sent = b"".join(octets[3] for octets in result.octets).lower()
+    assert b"authorization:" in sent
+    assert b"a-secret" not in sent

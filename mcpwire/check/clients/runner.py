@@ -21,6 +21,7 @@ from mcpwire.check.case import Case, Finding, Start, Transport, Verdict
 from mcpwire.check.cases._http import STREAMABLE
 from mcpwire.check.clients import CASES
 from mcpwire.check.clients.subject import ClientFacts, ClientFunction, ClientSubject
+from mcpwire.check.peer import mask_credentials
 from mcpwire.check.results import Cell, Report, Result
 from mcpwire.check.runner import (
     Options,
@@ -202,7 +203,7 @@ class _Run:
             seconds=round(monotonic() - began, 4),
             sent=case.sends if is_reported else "",
             octets=tuple(
-                (round(o.at, 6), o.direction, o.stream, o.data)
+                (round(o.at, 6), o.direction, o.stream, mask_credentials(o.data))
                 for o in subject.transcript.octets
             ),
         )
