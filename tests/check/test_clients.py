@@ -17,6 +17,7 @@ from mcpwire.check import Options, Verdict
 from mcpwire.check.case import since
 from mcpwire.check.clients import CASES
 from mcpwire.check.clients.runner import run_client
+from mcpwire.check.clients.subject import ClientSubject, Ending
 from mcpwire.versions import LATEST, LATEST_SESSION
 
 pytestmark = pytest.mark.unchecked_wire(
@@ -204,3 +205,37 @@ async def test_credentials_of_a_client_are_masked_in_its_octets():
     sent = b"".join(octets[3] for octets in result.octets).lower()
     assert b"authorization:" in sent
     assert b"a-secret" not in sent
+
+
+def test_client_that_a_signal_ends_has_crashed(check_client):
+    end = "\nimport os; os.kill(os.getpid(), 11)"
+    words = ("--only", "C-PING-01.b", "--revision", "2025-11-25")
+    code, out, _ = check_client(CALLER.format(call="list_tools()") + end, *words)
+    assert (code, out.partition(" ")[0]) == (6, "crash")
+
+
+async def test_client_that_stays_running_may_repeat_a_request():
+    async def client(target):
+        async with mcpwire.Client(target) as connection:
+            while True:
+                await connection.request("tools/list")
+                await asyncio.sleep(0.1)
+
+    run = ClientSubject(client, LATEST_SESSION, "stdio")
+    run.facts.sent["tools/list"] = 1000
+    run.facts.ending = Ending(None, "")
+    run.run_s = 1.0
+    await run.run_undisturbed("the same requests")
+
+
+@pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])
+async def test_client_that_connects_twice_passes(http):
+    async def client(target):
+        for _ in range(2):
+            async with mcpwire.Client(target) as connection:
+                await connection.list_tools()
+
+    only = ("C-LHTTP-24.a", "C-LHTTP-24.c", "C-LHTTP-29.b", "C-D72.a", "C-RPC-05.a")
+    options = Options(only=only, revisions=(LATEST_SESSION.name,))
+    report = await run_client(client, options, http=http)
+    assert {result.verdict for result in report.results} <= GOOD

@@ -126,7 +126,8 @@ class _Run:
             try:
                 await subject.run()
             except Finding as finding:
-                return f"{revision}: {finding.actual}"
+                if not _is_used(subject):
+                    return f"{revision}: {finding.actual}"
             seconds = monotonic() - began
         if not subject.messages:
             others = [f"{each.method} {each.path}" for each in subject.requests[:3]]
