@@ -102,6 +102,10 @@ class EndedWithoutAnswer(NoAnswer):
     """The HTTP response ended without an answer to the request."""
 
 
+class Unobserved(Finding):
+    """The client did not do what the case observes."""
+
+
 class PeerDied(Finding):
     """The server process ended, or the server refuses connections."""
 

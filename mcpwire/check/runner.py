@@ -40,6 +40,7 @@ from mcpwire.check.case import (
     PeerDied,
     Start,
     Transport,
+    Unobserved,
     Verdict,
     cite,
 )
@@ -721,6 +722,7 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
     NoAnswer: Verdict.HANG,
     EndedWithoutAnswer: Verdict.FAIL,
     PeerDied: Verdict.CRASH,
+    Unobserved: Verdict.UNRUN,
 }
 
 

@@ -42,7 +42,8 @@ class Command(NamedTuple):
     summary: str
     groups: tuple[type[o.Group], ...]
     target: str = "TARGET"
-    """The first word: `TARGET`, any server; `URL`, one at a URL; empty: no server."""
+    """The first word: `TARGET`, any server; `URL`, one at a URL; `CLIENT`, the command
+    line of a client; empty: none of them."""
 
     words: str = ""
     """The words after the target: `NAME`, `[OPTIONAL]`, `[ANY NUMBER ...]`."""
@@ -61,9 +62,8 @@ class Command(NamedTuple):
         head = f"mcpwire {name} [options]"
         words = f" {self.words}" if self.words else ""
         first = f"{head}{self.target and f' {self.target}'}{words}"
-        if self.target != "TARGET":
-            return first
-        return f"{first}\n       {head}{words} -- SERVER [ARG ...]"
+        last = {"TARGET": "SERVER", "CLIENT": "CLIENT"}.get(self.target)
+        return f"{first}\n       {head}{words} -- {last} [ARG ...]" if last else first
 
 
 ARGUMENTS: Final = """\
@@ -113,17 +113,17 @@ exit codes of bench compare: 0 no figure is worse, 9 a figure is worse.
 """
 
 CHECK_CLIENT: Final = """\
-Here TARGET is the command line of a client that connects to its server, sends some
-requests, and ends. {target} in it is replaced by the command line of the server that
-checks it, or with --http by its URL; without {target} it is appended to the command
-line. The client is started once for most cases; it is judged by its messages and by
-its end. Requires the package jsonschema-rs.
+CLIENT is the command line of a client, quoted as one word, that connects to its server,
+sends some requests, and ends. {target} in it is replaced by the command line of the
+server that checks it, or with --http by its URL; without {target} it is appended to the
+command line. The client is started once for most cases, several at the same time; it is
+judged by its messages and by its end. Requires the package jsonschema-rs.
 
 exit codes: as those of check.
 """
 
 CLIENTS: Final = """\
-Here TARGET is the command line of the client: a program that calls the tool `echo` any
+CLIENT is the command line of the client: a program that calls the tool `echo` any
 number of times, and exits. {target} in it is replaced by the command line of the
 server, or with --http by its URL; without {target} it is appended to the command line.
 """
@@ -258,6 +258,7 @@ COMMANDS: Final[dict[str, Command]] = {
             *(o.OverHttp, o.CaseSelection, o.Cases, o.CheckLimits),
             *(o.CheckReports, o.Results, o.Verbose),
         ),
+        target="CLIENT",
         details=CHECK_CLIENT,
     ),
     "check list": Command(
@@ -328,6 +329,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "bench:client",
         "measure the cost of a client, with a server that does nothing",
         (o.OverHttp, o.ClientRuns, o.Results),
+        target="CLIENT",
         details=CLIENTS,
     ),
     "bench floor": Command(

@@ -467,7 +467,8 @@ class Mode(Group, title="any server"):
 class CaseSelection(Group, title="which cases"):
     chosen: list[str] = option(
         "--only ID|FAMILY|LEVEL",
-        "only these cases: an id or its prefix, a family, must, should or robust",
+        "only these cases: an id or its part before the dot, a family, must, should "
+        "or robust",
     )
 
 

@@ -1,6 +1,6 @@
 """Clients with faults in the handshake."""
 
-from client_mutants import incoming, outgoing
+from client_mutants import faulty_use, incoming, outgoing, use_all
 
 
 @outgoing("C-LIFE-01.a")
@@ -17,7 +17,7 @@ def proposes_no_version(message):
         message["params"]["protocolVersion"] = "2025-13-01"
 
 
-@outgoing("C-LIFE-06.a")
+@outgoing("C-LIFE-05.a")
 class InitializedLate:
     held = None
 
@@ -45,7 +45,7 @@ def assumes_capabilities(message):
         result["capabilities"] = {"tools": {}}
 
 
-@outgoing("C-LIFE-05.a", "stdio")
+@outgoing("C-PING-01.b", "stdio")
 class AnswersNothingBeforeInitialized:
     is_initialized = False
 
@@ -59,3 +59,9 @@ class StopsAtEarlyLog:
     def __call__(self, message):
         if message.get("method") == "notifications/message":
             raise ValueError("a message before the handshake")
+
+
+@faulty_use("C-A18.a")
+async def fails_at_its_end(target):
+    await use_all(target)
+    raise ValueError("a fault of the program")

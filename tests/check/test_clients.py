@@ -3,6 +3,8 @@
 import asyncio
 import shlex
 import sys
+import time
+from urllib.parse import urlsplit
 
 import client_mutants
 import pytest
@@ -21,6 +23,7 @@ from mcpwire.check import Options, Verdict
 from mcpwire.check.case import since
 from mcpwire.check.clients import CASES
 from mcpwire.check.clients.runner import run_client
+from mcpwire.check.clients.subject import ClientSubject, Ending
 from mcpwire.versions import LATEST, LATEST_SESSION
 
 pytestmark = pytest.mark.unchecked_wire(
@@ -191,3 +194,108 @@ def test_client_that_does_not_connect_exits_with_4(check_client):
     code, _, err = check_client("raise SystemExit('no server')")
     assert (code, err.count("\n")) == (4, 1)
     assert "the client sent nothing to its server; the client exited with code 1" in err
+
+
+def test_only_other_http_requests_are_named(check_client):
+    program = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1] + 'x')"
+    code, _, err = check_client(program, "--http")
+    assert (code, "sent no message but GET /mcpx to its server" in err) == (4, True)
+
+
+def test_time_limit_of_the_run_holds_for_the_first_runs(check_client):
+    code, _, err = check_client("import time; time.sleep(60)", "--budget", "1s")
+    assert (code, "the first runs of the client took longer than 1 s" in err) == (
+        4,
+        True,
+    )
+
+
+def test_process_that_keeps_stdout_open_does_not_delay_the_run(check_client):
+    daemon = "import subprocess; subprocess.Popen(['sleep', '30'], process_group=0)\n"
+    began = time.monotonic()
+    assert check_client(daemon + CALLER.format(call="list_tools()"), *ONE)[0] == 0
+    assert time.monotonic() - began < 25
+
+
+async def test_client_that_stays_running_may_pause():
+    async def client(target):
+        async with mcpwire.Client(target) as connection:
+            await connection.list_tools()
+            await asyncio.sleep(1.5)
+            await connection.call_tool("echo", {"text": "hello"})
+            await asyncio.Event().wait()
+
+    options = Options(only=("C-PING-01.b",), revisions=(LATEST_SESSION.name,))
+    report = await run_client(client, options)
+    assert [result.verdict for result in report.results] == [Verdict.PASS]
+
+
+async def test_client_function_that_is_cancelled_ends_with_an_error():
+    async def client(target):
+        await make_client()(target)
+        raise asyncio.CancelledError
+
+    options = Options(only=("C-A18.a",), revisions=(LATEST_SESSION.name,))
+    (result,) = (await run_client(client, options)).results
+    assert (result.verdict, "CancelledError" in result.actual) == (Verdict.WARN, True)
+
+
+async def test_connection_closes_after_a_request_that_wants_it():
+    async def client(url):
+        host, port = urlsplit(url).netloc.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 404")
+        writer.close()
+        await make_client()(url)
+
+    options = Options(only=("C-A18.a",), revisions=(LATEST_SESSION.name,))
+    (result,) = (await run_client(client, options, http=True)).results
+    assert result.verdict is Verdict.PASS
+
+
+async def test_credentials_of_a_client_are_masked_in_its_octets():
+    async def client(url):
+        headers = {"Authorization": "Bearer a-secret"}
+        async with mcpwire.Client(mcpwire.Http(url, headers=headers)) as connection:
+            await connection.list_tools()
+
+    options = Options(only=("C-LIFE-09.a",), revisions=(LATEST_SESSION.name,))
+    (result,) = (await run_client(client, options, http=True)).results
+    sent = b"".join(octets[3] for octets in result.octets).lower()
+    assert b"authorization:" in sent
+    assert b"a-secret" not in sent
+
+
+def test_client_that_a_signal_ends_has_crashed(check_client):
+    end = "\nimport os; os.kill(os.getpid(), 11)"
+    words = ("--only", "C-PING-01.b", "--revision", "2025-11-25")
+    code, out, _ = check_client(CALLER.format(call="list_tools()") + end, *words)
+    assert (code, out.partition(" ")[0]) == (6, "crash")
+
+
+async def test_client_that_stays_running_may_repeat_a_request():
+    async def client(target):
+        async with mcpwire.Client(target) as connection:
+            while True:
+                await connection.request("tools/list")
+                await asyncio.sleep(0.1)
+
+    run = ClientSubject(client, LATEST_SESSION, "stdio")
+    run.facts.sent["tools/list"] = 1000
+    run.facts.ending = Ending(None, "")
+    run.run_s = 1.0
+    await run.run_undisturbed("the same requests")
+
+
+@pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])
+async def test_client_that_connects_twice_passes(http):
+    async def client(target):
+        for _ in range(2):
+            async with mcpwire.Client(target) as connection:
+                await connection.list_tools()
+
+    only = ("C-LHTTP-24.a", "C-LHTTP-24.c", "C-LHTTP-29.b", "C-D72.a", "C-RPC-05.a")
+    options = Options(only=only, revisions=(LATEST_SESSION.name,))
+    report = await run_client(client, options, http=http)
+    assert {result.verdict for result in report.results} <= GOOD

@@ -41,6 +41,7 @@ class HttpRequest:
         fields: The header fields, with names in lower case.
         body: The octets of the body.
         status: The status of the response; 0 before it.
+        is_last: Whether the connection closes after the response.
         is_stream: Whether the response is an event stream.
         has_ended: Whether the response is complete, or the connection closed.
         closed: Set when the client has closed the connection.
@@ -55,6 +56,7 @@ class HttpRequest:
         self.fields: list[tuple[str, str]] = []
         self.body = b""
         self.status = 0
+        self.is_last = False
         self.is_stream = False
         self.has_ended = False
         self.closed = asyncio.Event()
@@ -82,7 +84,7 @@ class HttpRequest:
         data = body if isinstance(body, bytes) else encode(body)
         size = {} if status in {204, 304} else {"Content-Length": str(len(data))}
         await self._send_head(status, {**content, **size, **(fields or {})}, data)
-        self.has_ended = True
+        self._end_response()
 
     async def start_stream(self, fields: Fields | None = None) -> None:
         """Send the head of an event stream."""
@@ -98,8 +100,13 @@ class HttpRequest:
     async def end(self) -> None:
         """End the event stream."""
         if not self.has_ended:
-            self.has_ended = True
             await self._send(b"0\r\n\r\n")
+            self._end_response()
+
+    def _end_response(self) -> None:
+        self.has_ended = True
+        if self.is_last:
+            self._writer.close()
 
     def hold(self) -> bool:
         """Send the next octets only when the connection closes, together with its end.
@@ -164,6 +171,7 @@ class _Connection:
     def on_message_complete(self) -> None:
         self.open_requests = [r for r in self.open_requests if not r.has_ended]
         self.open_requests.append(self._request)
+        self._request.is_last = not self.parser.should_keep_alive()
         self._endpoint.handle(self._request)
 
 

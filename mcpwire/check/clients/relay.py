@@ -6,16 +6,17 @@
     client ◄─ stdout ── relay ◄─ frames ─── mcpwire check
 
 A frame is a letter, the size of the data as four octets, and the data. To the check:
-``P`` the process id, ``I`` input, ``E`` end of the input, ``S`` SIGTERM, ``B`` the
-client has closed the output. From the check: ``O`` output, ``R`` stderr, ``C`` close
-the output, ``X`` exit with the code in the data. Only the standard library is used, for
-a quick start.
+``I`` input, ``E`` end of the input, ``S`` SIGTERM, ``B`` the client has closed the
+output. From the check: ``O`` output, ``R`` stderr, ``C`` close the output, ``X`` exit
+with the code in the data. The relay ends with the connection, also if the client does
+not read its output. Only the standard library is used, for a quick start.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import socket
 import sys
@@ -46,13 +47,24 @@ def main() -> None:
         except OSError:
             os._exit(0)  # the check has ended
 
-    report(b"P", str(os.getpid()).encode())
     signal.signal(signal.SIGTERM, lambda *_: report(b"S"))
+    work: queue.SimpleQueue[tuple[bytes, bytes]] = queue.SimpleQueue()
     threading.Thread(target=_read_input, args=(report,), daemon=True).start()
-    frames = connection.makefile("rb")
-    while head := frames.read(HEAD_SIZE):
-        data = frames.read(int.from_bytes(head[1:], "big"))
-        match head[:1]:
+    threading.Thread(target=_do, args=(work, report), daemon=True).start()
+    with contextlib.suppress(OSError):
+        frames = connection.makefile("rb")
+        while head := frames.read(HEAD_SIZE):
+            work.put((head[:1], frames.read(int.from_bytes(head[1:], "big"))))
+    os._exit(0)
+
+
+def _do(
+    work: queue.SimpleQueue[tuple[bytes, bytes]], report: Callable[..., None]
+) -> None:
+    """Do the work of each frame; a write may wait for the client."""
+    while True:
+        kind, data = work.get()
+        match kind:
             case b"O":
                 try:
                     _write(1, data)
@@ -65,7 +77,6 @@ def main() -> None:
                 os.close(1)
             case b"X":
                 os._exit(data[0])
-    os._exit(0)
 
 
 def _read_input(report: Callable[..., None]) -> None:

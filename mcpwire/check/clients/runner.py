@@ -21,6 +21,7 @@ from mcpwire.check.case import Case, Finding, Start, Transport, Verdict, cite
 from mcpwire.check.cases._http import STREAMABLE
 from mcpwire.check.clients import CASES
 from mcpwire.check.clients.subject import ClientFacts, ClientFunction, ClientSubject
+from mcpwire.check.peer import mask_credentials
 from mcpwire.check.results import Cell, Report, Result
 from mcpwire.check.runner import (
     Options,
@@ -83,8 +84,15 @@ class _Run:
             revisions = [r for r in revisions if r.name in STREAMABLE]
         # The first run alone: a client that does not connect is found at once.
         first, *others = sorted(revisions, key=lambda r: r is not LATEST_SESSION)
-        probes = [await self._survey(first)]
-        probes += await self._gather(self._survey(each) for each in others)
+        try:
+            async with asyncio.timeout(self._remaining_s):
+                probes = [await self._survey(first)]
+                probes += await self._gather(self._survey(each) for each in others)
+        except TimeoutError:
+            budget = self._options.budget_s
+            raise ConnectError(
+                f"the first runs of the client took longer than {budget:g} s"
+            ) from None
         surveyed = [probe for probe in probes if isinstance(probe, _CellRun)]
         cells = sorted(surveyed, key=lambda each: each.revision)
         self.notes += [probe for probe in probes if isinstance(probe, str)]
@@ -100,6 +108,10 @@ class _Run:
         results = await self._gather(self._run_case(*each) for each in runs)
         self.results = results
 
+    @property
+    def _remaining_s(self) -> float | None:
+        return None if self._deadline is None else self._deadline - monotonic()
+
     async def _gather(self, works: Iterable[Any]) -> list[Any]:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in works]
@@ -114,13 +126,18 @@ class _Run:
             try:
                 await subject.run()
             except Finding as finding:
-                return f"{revision}: {finding.actual}"
+                if not _is_used(subject):
+                    return f"{revision}: {finding.actual}"
             seconds = monotonic() - began
         if not subject.messages:
+            others = [f"{each.method} {each.path}" for each in subject.requests[:3]]
+            sent = f"no message but {', '.join(others)}" if others else "nothing"
             raise ConnectError(
-                f"the client sent nothing to its server; {subject.ending}"
+                f"the client sent {sent} to its server; {subject.ending}"
             )
         self._run_s = 2 * self._options.answer_s + _RUN_FACTOR * seconds
+        if subject.ending is not None and subject.ending.code is None:
+            self._run_s = min(self._run_s, _FIRST_RUN_S)  # it may never be idle
         if not _is_used(subject):
             sent = ", ".join(dict.fromkeys(m.method or "?" for m in subject.messages))
             return f"{revision}: the client sent {sent}; {subject.ending}"
@@ -156,9 +173,8 @@ class _Run:
 
     async def _run_case(self, cell: _CellRun, case: Case) -> Result:
         async with self._jobs:
-            remaining = None if self._deadline is None else self._deadline - monotonic()
             try:
-                async with asyncio.timeout(remaining):
+                async with asyncio.timeout(self._remaining_s):
                     result = await self._judge(cell, case)
             except TimeoutError:
                 self.out_of_budget = True
@@ -188,7 +204,7 @@ class _Run:
             seconds=round(monotonic() - began, 4),
             sent=case.sends if is_reported else "",
             octets=tuple(
-                (round(o.at, 6), o.direction, o.stream, o.data)
+                (round(o.at, 6), o.direction, o.stream, mask_credentials(o.data))
                 for o in subject.transcript.octets
             ),
         )
@@ -232,7 +248,12 @@ def _is_used(subject: ClientSubject) -> bool:
 
 
 def _read_facts(subject: ClientSubject) -> ClientFacts:
-    facts = ClientFacts(sent=subject.operations(), ending=subject.ending, run=subject)
+    facts = ClientFacts(
+        sent=subject.operations(),
+        ending=subject.ending,
+        pause_s=subject.pause_s,
+        run=subject,
+    )
     for message in subject.messages:
         params = message.params
         meta = params.get("_meta") if subject.is_stateless else None

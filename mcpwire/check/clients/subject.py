@@ -17,15 +17,15 @@ import asyncio
 import contextlib
 import os
 import random
-import signal
 import sys
 from collections import Counter
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import attrs
 
-from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, PeerDied
+from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, PeerDied, Unobserved
 from mcpwire.check.clients.http import EVENTS, HttpEndpoint, HttpRequest, event
 from mcpwire.check.clients.items import correct_result
 from mcpwire.check.clients.relay import HEAD_SIZE, frame
@@ -55,7 +55,7 @@ _IDLE_S: Final = 1.0
 _UNCOMPARED: Final = frozenset(
     {"ping", "notifications/cancelled", "notifications/progress"}
 )
-"""Methods that a client may send at any time."""
+"""Methods that a client may send at any time, also while it is idle."""
 
 Handler: TypeAlias = "Callable[[Exchange], Awaitable[None]]"
 """Handles a request of the client in place of the correct server."""
@@ -67,10 +67,9 @@ class PipeConnection:
     Attributes:
         messages: The received messages, and lines that are not JSON.
         input_ended: Set at the end of its stdin.
-        terminated: Whether it got SIGTERM.
+        terminated: Whether the client sent it SIGTERM.
         ended: Set when the process has ended.
         output_closed: Whether the client has closed the process's stdout.
-        pid: The process id; 0 before the process has sent it.
     """
 
     def __init__(self, writer: asyncio.StreamWriter, transcript: Transcript) -> None:
@@ -80,7 +79,6 @@ class PipeConnection:
         self.terminated = False
         self.ended = asyncio.Event()
         self.output_closed = False
-        self.pid = 0
         self._writer = writer
         self._transcript = transcript
 
@@ -102,10 +100,7 @@ class PipeConnection:
         await self._send(b"X", bytes([code]))
 
     def kill(self) -> None:
-        """Kill the process if it still runs."""
-        if not self.ended.is_set() and self.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+        """End the process if it still runs: it ends with its connection."""
         self._writer.transport.abort()
 
     async def _send(self, kind: bytes, data: bytes = b"") -> None:
@@ -250,7 +245,7 @@ class Ending:
     code: int | None
     """The exit code, negative for a signal; ``None``: stopped by the check."""
     text: str
-    """The last line of its output or error output."""
+    """The last line of its error output."""
 
     def __str__(self) -> str:
         end = "was still running" if self.code is None else describe_exit(self.code)
@@ -266,6 +261,8 @@ class ClientFacts:
     sent: Counter[str] = attrs.field(factory=Counter)
     """The number of messages by method; the name of a called tool follows a space."""
     ending: Ending | None = None
+    pause_s: float = 0.0
+    """The longest time between two messages."""
     run: ClientSubject | None = None
     """The run against the correct server."""
     logins: dict[str, asyncio.Task[Any]] = attrs.field(factory=dict)
@@ -305,6 +302,7 @@ class ClientSubject:
         keeps_processes: Whether processes outlive the end of their stdin.
         idle_s: Time without a request after which the run ends, also if the client
             ends by itself with a correct server; ``None``: the usual time.
+        pause_s: The longest time between two messages.
         messages: All received messages, in order.
         requests: All HTTP requests, in order.
         connections: All processes, over stdio.
@@ -342,6 +340,7 @@ class ClientSubject:
         self.capabilities: dict[str, Any] | None = None
         self.keeps_processes = False
         self.idle_s: float | None = None
+        self.pause_s = 0.0
         self.messages: list[Message] = []
         self.requests: list[HttpRequest] = []
         self.connections: list[PipeConnection] = []
@@ -354,6 +353,7 @@ class ClientSubject:
         self._tasks: set[asyncio.Task[None]] = set()
         self._open_requests = 0
         self._is_first = True
+        self._is_stopping = False
         self._last_id = 0
         self._endpoint: HttpEndpoint | None = None
 
@@ -423,9 +423,12 @@ class ClientSubject:
             has_ended = await self._wait_end(ended)
             await self._find_left_processes()
         finally:
+            self._is_stopping = True
             await child.stop(close_grace=0.0, terminate_grace=_CLOSE_GRACE_S)
             ended.cancel()
-            await output
+            # A process that has left the client's group may keep its stdout open.
+            output.cancel()
+            await asyncio.gather(output, return_exceptions=True)
         text = last_error_line(child.stderr.text) or ""
         return Ending(child.exit_code if has_ended else None, text)
 
@@ -458,6 +461,8 @@ class ClientSubject:
             await asyncio.gather(work, return_exceptions=True)
         if not has_ended:
             return Ending(None, "")
+        if work.cancelled():
+            return Ending(1, "CancelledError")
         error = work.exception()
         text = "" if error is None else f"{type(error).__name__}: {error}"
         return Ending(0 if error is None else 1, text)
@@ -480,6 +485,7 @@ class ClientSubject:
             async with TimeLimit(self.run_s):
                 while not ended.done() and self._finding is None:
                     self._changed.clear()
+                    began = monotonic()
                     changed = asyncio.create_task(self._changed.wait())
                     has_begun = self.messages or self.requests
                     may_be_idle = has_begun and (
@@ -493,6 +499,8 @@ class ClientSubject:
                         )
                     finally:
                         changed.cancel()
+                    if has_begun and changed in done:
+                        self.pause_s = max(self.pause_s, monotonic() - began)
                     if not done and not self._open_requests:
                         return False
         except TimeoutError:
@@ -508,7 +516,9 @@ class ClientSubject:
     def _idle_s(self) -> float:
         if self.idle_s is not None:
             return self.idle_s
-        return self.bound_s if self.facts.ending is None else _IDLE_S
+        if self.facts.ending is None:
+            return self.bound_s
+        return max(_IDLE_S, 2 * self.facts.pause_s)
 
     # --- stdio ------------------------------------------------------------------------
 
@@ -538,8 +548,6 @@ class ClientSubject:
     ) -> None:
         """Handle a frame of the relay."""
         match kind:
-            case b"P":
-                connection.pid = int(data)
             case b"I":
                 self.transcript.add("received", data)
                 connection.received += data
@@ -550,10 +558,11 @@ class ClientSubject:
                     self._handle_line(bytes(line), connection)
                 connection.input_ended.set()
             case b"S":
-                connection.terminated = True
+                connection.terminated = not self._is_stopping
             case b"B":
                 connection.output_closed = True
-        self._changed.set()
+        if kind != b"I":  # its messages are counted one by one
+            self._changed.set()
 
     async def _connected(self, connection: PipeConnection) -> None:
         if self.on_connect is not None:
@@ -581,7 +590,8 @@ class ClientSubject:
     def add_request(self, request: HttpRequest) -> None:
         """Record an HTTP request, also one to another server of the case."""
         self.requests.append(request)
-        self._changed.set()
+        if request.method != "POST" or self.on_http is not None:
+            self._changed.set()
 
     async def _answer_http(self, request: HttpRequest) -> None:
         """Answer an HTTP request as a correct server does."""
@@ -630,13 +640,14 @@ class ClientSubject:
     def _receive(self, message: Message) -> bool:
         """Record a message; return whether it is a request."""
         self.messages.append(message)
-        self._changed.set()
+        if message.method not in _UNCOMPARED:
+            self._changed.set()
         value = message.value
         if not isinstance(value, dict):
             return False
         if message.method is not None:
             return "id" in value
-        waiting = self._responses.pop(_key(value.get("id")), None)
+        waiting = self._responses.pop(id_key(value.get("id")), None)
         if waiting is not None and not waiting.done():
             waiting.set_result(message)
         return False
@@ -672,7 +683,7 @@ class ClientSubject:
     def expect_response(self, id: Any) -> asyncio.Future[Message]:
         """Return a future of the client's response with an id of that JSON type."""
         future = asyncio.get_running_loop().create_future()
-        self._responses[_key(id)] = future
+        self._responses[id_key(id)] = future
         return future
 
     # --- findings ---------------------------------------------------------------------
@@ -700,8 +711,12 @@ class ClientSubject:
             Finding: It left out a request, or ended in another way.
         """
         ending = await self.run()
-        usual = self.facts.sent - self.operations()
-        missing = [key for key in usual if key.partition(" ")[0] not in HANDSHAKE]
+        usual, operations = self.facts.sent, self.operations()
+        if ending.code is None:  # how often it sends a message depends on the time
+            usual, operations = Counter(set(usual)), Counter(set(operations))
+        missing = [
+            key for key in usual - operations if key.partition(" ")[0] not in HANDSHAKE
+        ]
         if missing:
             self.raise_broken(expected, f"no {', '.join(missing)}; {ending}")
         if self.has_failed:
@@ -723,6 +738,11 @@ class ClientSubject:
         if not (found := self.sent(method)):
             self.raise_broken(expected, f"no {method}; {self.ending}")
         return found[0]
+
+    def need_first_request(self) -> None:
+        """Raise `Unobserved` if no request after the handshake reached the server."""
+        if self._is_first:
+            raise Unobserved("a request after the handshake", f"none; {self.ending}")
 
     def raise_broken(self, expected: str, actual: object) -> NoReturn:
         """Raise the finding that the client breaks the rule."""
@@ -748,7 +768,7 @@ _NO_SESSION: Final = {
 }
 
 
-def _key(id: Any) -> tuple[str, Any]:
+def id_key(id: Any) -> tuple[str, Any]:
     """Return a key for an id for which 1, 1.0, true and "1" differ."""
     if isinstance(id, (dict, list)):
         return "json", printable(id)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import NoAnswer, Start
 from mcpwire.check.clients.http import event
-from mcpwire.check.clients.subject import ENDPOINT, Ending
+from mcpwire.check.clients.subject import ENDPOINT, HANDSHAKE, Ending
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,10 +37,14 @@ def endpoint_requests(client: ClientSubject, *methods: str) -> list[HttpRequest]
 
 
 def later_requests(client: ClientSubject) -> list[HttpRequest]:
-    """Return the requests of a session after the first `initialize`."""
-    numbers = {message.stream for message in client.sent("initialize")}
+    """Return the requests of sessions: those after the first `initialize`.
+
+    `server/discover` belongs to no session; it may begin a second connection.
+    """
+    first = min(message.stream for message in client.sent("initialize"))
+    handshakes = {m.stream for method in HANDSHAKE for m in client.sent(method)}
     found = endpoint_requests(client, "POST", "GET", "DELETE")
-    return [r for r in found if r.number > min(numbers) and r.number not in numbers]
+    return [r for r in found if r.number > first and r.number not in handshakes]
 
 
 def http_request(exchange: Exchange) -> HttpRequest:

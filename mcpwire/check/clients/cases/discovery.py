@@ -325,11 +325,15 @@ add_observed_case(
 def _modern_meta(client: ClientSubject) -> object:
     methods = [message.method for message in client.messages]
     for message in client.messages[methods.index("initialize") :]:
+        if message.method == "server/discover":  # of a second connection
+            continue
         meta = message.params.get("_meta")
         if isinstance(meta, dict) and META + "protocolVersion" in meta:
             return message.raw
     is_session = False
     for request in client.requests:
+        if b'"server/discover"' in request.body:
+            continue
         is_session |= b'"initialize"' in request.body
         version = request.value("mcp-protocol-version")
         if is_session and version in MODERN:

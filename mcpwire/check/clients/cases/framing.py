@@ -287,8 +287,7 @@ def _ended_too_early(client: ClientSubject) -> object:
     need_ending(client)
     for connection in client.connections:
         if not connection.input_ended.is_set():
-            end = "SIGTERM" if connection.terminated else "a signal"
-            return f"{end} before the end of its stdin"
+            return f"{'' if connection.terminated else 'no '}SIGTERM, no end of stdin"
     return None
 
 
@@ -355,6 +354,7 @@ async def _run_without_answer(
 
     client.first = handle
     await client.run()
+    client.need_first_request()
 
 
 @own.robust(

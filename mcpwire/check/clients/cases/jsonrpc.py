@@ -17,7 +17,7 @@ from mcpwire.check.clients.cases._forms import (
     need_operation,
 )
 from mcpwire.check.clients.items import correct_result
-from mcpwire.check.clients.subject import make_message
+from mcpwire.check.clients.subject import id_key, make_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,12 +100,12 @@ def _reused_id(client: ClientSubject) -> object:
 
 def _repeated(messages: Iterable[Message]) -> bytes | None:
     """Return the first request with the id of an earlier one."""
-    ids = set()
+    keys = set()
     for message in messages:
-        id = message.value["id"]
-        if (type(id), id) in ids:
+        key = id_key(message.value["id"])
+        if key in keys:
             return message.raw
-        ids.add((type(id), id))
+        keys.add(key)
     return None
 
 
@@ -194,6 +194,7 @@ async def _ping_with_ids(exchange: Exchange, *ids: object) -> None:
 async def _run_with(client: ClientSubject, work: Any) -> None:
     before_first_answer(work)(client)
     await client.run()
+    client.need_first_request()
 
 
 @session.must(
@@ -410,6 +411,7 @@ async def errors_as_answers(client: ClientSubject) -> None:
 
     handle_requests(client, fail)
     await client.run()
+    client.need_first_request()
 
 
 def _log(text: str) -> dict[str, Any]:

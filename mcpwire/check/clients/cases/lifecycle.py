@@ -11,6 +11,7 @@ from mcpwire.versions import find_revision
 
 if TYPE_CHECKING:
     from mcpwire.check.clients.subject import ClientSubject, Exchange
+    from mcpwire.check.subject import Message
 
 FAMILY: Final = Family("lifecycle", defaults={"role": "client"})
 
@@ -38,9 +39,14 @@ add_observed_case(
 
 
 def _invalid_proposal(client: ClientSubject) -> object:
-    request = client.sent("initialize")[0]
+    request = _need_initialize(client)
     version = request.params.get("protocolVersion")
     return None if find_revision(str(version)) else request.raw
+
+
+def _need_initialize(client: ClientSubject) -> Message:
+    requests = client.sent("initialize")
+    return requests[0] if requests else client.raise_absent("initialize")
 
 
 add_observed_case(
@@ -55,19 +61,35 @@ add_observed_case(
 
 
 def _request_too_early(client: ClientSubject) -> object:
+    begin = client.messages.index(_need_initialize(client))
     methods = [message.method for message in client.messages]
     end = methods.index("notifications/initialized")
-    begin = methods.index("initialize")
     allowed = {"ping", "server/discover", "initialize"}
     for message in client.messages[begin:end]:
-        if message.method is not None and message.method not in allowed:
+        is_request = message.method is not None and "id" in message.value
+        if is_request and message.method not in allowed:
             return message.raw
     return None
 
 
+def _failed_ending(client: ClientSubject) -> object:
+    ending = client.ending
+    return ending if ending is not None and ending.code not in {0, None} else None
+
+
+add_observed_case(
+    FAMILY.robust,
+    "C-A18.a",
+    "a client ends without an error if its server has none",
+    expects="the exit code 0, or a client that stays running",
+    find_problem=_failed_ending,
+    why="the other cases then see only what the client does before its error",
+)
+
+
 add_observed_case(
     case.should,
-    "C-LIFE-06.a",
+    "C-LIFE-05.a",
     "requests other than ping follow `notifications/initialized`",
     source=_LIFECYCLE,
     rules=("LIFE-04",),
@@ -110,9 +132,12 @@ async def unsupported_version(client: ClientSubject) -> None:
     why="servers answer such requests with an error",
 )
 async def undeclared_capabilities(client: ClientSubject) -> None:
+    gated = ("tools/", "resources/", "prompts/", "completion/", "logging/")
+    if not any(key.startswith(gated) for key in client.facts.sent):
+        client.raise_absent("request that needs a capability")
     client.capabilities = {}
     await client.run()
-    gated = ("tools/", "resources/", "prompts/", "completion/", "logging/")
+    client.need_request("initialize", "the request initialize")
     for message in client.messages:
         if (message.method or "").startswith(gated):
             client.raise_broken("no request of an undeclared capability", message.raw)
@@ -128,10 +153,9 @@ def _ping_before_the_result(client: ClientSubject) -> None:
 
 add_undisturbed_case(
     case.must,
-    "C-LIFE-05.a",
+    "C-PING-01.b",
     "a ping before the result of `initialize` is answered",
-    source=_LIFECYCLE,
-    rules=("PING-01",),
+    source="basic/utilities/ping#behavior-requirements",
     transports=("stdio",),
     change=_ping_before_the_result,
     sends="a ping before the result of `initialize`",
