@@ -42,6 +42,16 @@ async def test_own_client_passes_with_two_calls_at_once():
     assert {result.verdict for result in report.results} == {Verdict.PASS}
 
 
+def _offer_http2(request):
+    request.headers.update({"Connection": "Upgrade", "Upgrade": "h2c"})
+
+
+async def test_client_that_offers_http2_is_checked():
+    options = Options(only=("C-F24.a", "C-LHTTP-02.a"), speed="full")
+    report = await run_client(make_client(requests=_offer_http2), options, http=True)
+    assert {result.verdict for result in report.results} == {Verdict.PASS}
+
+
 @pytest.mark.timeout(120)  # some 50 runs
 @pytest.mark.parametrize("revision", since("2025-03-26"))
 async def test_own_client_passes_every_case_of_authorization(revision):
