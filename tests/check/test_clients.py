@@ -5,8 +5,9 @@ import shlex
 import sys
 
 import client_mutants
+import httpx
 import pytest
-from client_mutants import ENDING, MUTANTS, make_client
+from client_mutants import ENDING, MUTANTS, make_client, use_all
 from client_mutants_authorization import log_in_and_use
 from client_mutants_messages import use_two_at_once
 
@@ -50,6 +51,21 @@ async def test_client_that_offers_http2_is_checked():
     options = Options(only=("C-F24.a", "C-LHTTP-02.a"), speed="full")
     report = await run_client(make_client(requests=_offer_http2), options, http=True)
     assert {result.verdict for result in report.results} == {Verdict.PASS}
+
+
+async def _probe_and_use_twice(url):
+    async with httpx.AsyncClient() as probe:
+        for path in ("", "/../.well-known/oauth-protected-resource/mcp"):
+            await probe.get(url + path, headers={"Accept": "application/json"})
+    await use_all(url)
+    await use_all(url)
+
+
+async def test_client_that_looks_for_authorization_and_connects_twice_passes():
+    only = ("http", "sessions", "streams", "C-D71.a", "C-D72.a")
+    options = Options(only=only, revisions=NEWEST)
+    report = await run_client(_probe_and_use_twice, options, http=True)
+    assert [r for r in report.results if r.verdict not in GOOD] == []
 
 
 @pytest.mark.timeout(120)  # some 50 runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import NoAnswer, Start
-from mcpwire.check.clients.http import event
+from mcpwire.check.clients.http import EVENTS, event
 from mcpwire.check.clients.subject import ENDPOINT, Ending
 
 if TYPE_CHECKING:
@@ -37,10 +37,14 @@ def endpoint_requests(client: ClientSubject, *methods: str) -> list[HttpRequest]
 
 
 def later_requests(client: ClientSubject) -> list[HttpRequest]:
-    """Return the requests of a session after the first `initialize`."""
-    numbers = {message.stream for message in client.sent("initialize")}
+    """Return the requests of sessions: those after the first `initialize`.
+
+    A client that connects again may send `server/discover` before its next session.
+    """
+    starts = {message.stream for message in client.sent("initialize")}
+    others = starts | {message.stream for message in client.sent("server/discover")}
     found = endpoint_requests(client, "POST", "GET", "DELETE")
-    return [r for r in found if r.number > min(numbers) and r.number not in numbers]
+    return [r for r in found if r.number > min(starts) and r.number not in others]
 
 
 def http_request(exchange: Exchange) -> HttpRequest:
@@ -67,12 +71,15 @@ async def send_as_event(
 
 
 def respond_to(client: ClientSubject, method: str, respond: Respond) -> None:
-    """Respond to all requests with an HTTP method."""
+    """Respond to all requests with an HTTP method; of GET only to those of a stream."""
 
     async def on_http(request: HttpRequest) -> bool:
-        if request.method == method:
+        is_chosen = request.method == method and request.path == ENDPOINT
+        # A client may look by another GET whether the server requires a token.
+        if is_chosen and (method != "GET" or request.accepts(EVENTS)):
             await respond(request)
-        return request.method == method
+            return True
+        return False
 
     client.on_http = on_http
     limit_requests(client)

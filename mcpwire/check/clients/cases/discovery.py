@@ -326,13 +326,15 @@ def _modern_meta(client: ClientSubject) -> object:
     methods = [message.method for message in client.messages]
     for message in client.messages[methods.index("initialize") :]:
         meta = message.params.get("_meta")
-        if isinstance(meta, dict) and META + "protocolVersion" in meta:
+        is_probe = message.method == "server/discover"  # of a further connection
+        if not is_probe and isinstance(meta, dict) and META + "protocolVersion" in meta:
             return message.raw
     is_session = False
     for request in client.requests:
         is_session |= b'"initialize"' in request.body
+        is_probe = b'"server/discover"' in request.body
         version = request.value("mcp-protocol-version")
-        if is_session and version in MODERN:
+        if is_session and not is_probe and version in MODERN:
             return f"MCP-Protocol-Version: {version} with {printable(request.body)}"
     return None
 
