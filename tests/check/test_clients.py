@@ -11,6 +11,7 @@ from client_mutants import ENDING, MUTANTS, make_client, use_all
 from client_mutants_authorization import log_in_and_use
 from client_mutants_messages import use_two_at_once
 
+import mcpwire
 from mcpwire.check import Options, Verdict
 from mcpwire.check.case import since
 from mcpwire.check.clients import CASES
@@ -66,6 +67,26 @@ async def test_client_that_looks_for_authorization_and_connects_twice_passes():
     options = Options(only=only, revisions=NEWEST)
     report = await run_client(_probe_and_use_twice, options, http=True)
     assert [r for r in report.results if r.verdict not in GOOD] == []
+
+
+async def _stay_running(target):
+    async with mcpwire.Client(target) as client:
+        await client.list_tools()
+        await asyncio.sleep(1.2)
+        await client.call_tool("echo", {"text": "hi"})
+        while True:
+            await asyncio.sleep(0.2)
+            await client.ping()
+
+
+@pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])
+async def test_client_that_stays_running_may_pause_and_sends_pings(http):
+    only = ("C-LIFE-11.a", "C-RPC-33.a")
+    revisions = (LATEST_SESSION.name,)
+    options = Options(only=only, revisions=revisions, answer_s=2.0)
+    async with asyncio.timeout(20):
+        report = await run_client(_stay_running, options, http=http)
+    assert {result.verdict for result in report.results} == {Verdict.PASS}
 
 
 @pytest.mark.timeout(120)  # some 50 runs

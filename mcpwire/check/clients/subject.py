@@ -21,6 +21,7 @@ import signal
 import sys
 from collections import Counter
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import attrs
@@ -52,7 +53,7 @@ _RELAY: Final = Path(__file__).with_name("relay.py")
 _OUTPUT_TAIL: Final = 16_384
 _CLOSE_GRACE_S: Final = 1.0
 _IDLE_S: Final = 1.0
-"""Time without a message after which a client that stays running counts as done."""
+"""Shortest time without a message after which a client that stays running is done."""
 _UNCOMPARED: Final = frozenset(
     {"ping", "notifications/cancelled", "notifications/progress"}
 )
@@ -310,6 +311,7 @@ class ClientSubject:
         requests: All HTTP requests, in order.
         connections: All processes, over stdio.
         left_processes: Those that had not ended when the client ended.
+        pause_s: The longest time between two messages.
         random: Random numbers with the seed of the case.
     """
 
@@ -347,6 +349,7 @@ class ClientSubject:
         self.requests: list[HttpRequest] = []
         self.connections: list[PipeConnection] = []
         self.left_processes: list[PipeConnection] = []
+        self.pause_s = 0.0
         self.streams: list[HttpRequest] = []
         self.ending: Ending | None = None
         self._responses: dict[tuple[str, Any], asyncio.Future[Message]] = {}
@@ -482,6 +485,7 @@ class ClientSubject:
                 while not ended.done() and self._finding is None:
                     self._changed.clear()
                     changed = asyncio.create_task(self._changed.wait())
+                    began = monotonic()
                     has_begun = self.messages or self.requests
                     may_be_idle = has_begun and (
                         stays or known is None or self.idle_s is not None
@@ -494,6 +498,8 @@ class ClientSubject:
                         )
                     finally:
                         changed.cancel()
+                    if changed in done and has_begun:
+                        self.pause_s = max(self.pause_s, monotonic() - began)
                     if not done and not self._open_requests:
                         return False
         except TimeoutError:
@@ -509,7 +515,8 @@ class ClientSubject:
     def _idle_s(self) -> float:
         if self.idle_s is not None:
             return self.idle_s
-        return self.bound_s if self.facts.ending is None else _IDLE_S
+        usual = self.facts.run
+        return self.bound_s if usual is None else max(_IDLE_S, 2 * usual.pause_s)
 
     # --- stdio ------------------------------------------------------------------------
 
@@ -554,7 +561,8 @@ class ClientSubject:
                 connection.terminated = True
             case b"B":
                 connection.output_closed = True
-        self._changed.set()
+        if kind != b"I":
+            self._changed.set()
 
     async def _connected(self, connection: PipeConnection) -> None:
         if self.on_connect is not None:
@@ -582,7 +590,8 @@ class ClientSubject:
     def add_request(self, request: HttpRequest) -> None:
         """Record an HTTP request, also one to another server of the case."""
         self.requests.append(request)
-        self._changed.set()
+        if request.method != "POST" or request.path != ENDPOINT:
+            self._changed.set()
 
     async def _answer_http(self, request: HttpRequest) -> None:
         """Answer an HTTP request as a correct server does."""
@@ -631,7 +640,8 @@ class ClientSubject:
     def _receive(self, message: Message) -> bool:
         """Record a message; return whether it is a request."""
         self.messages.append(message)
-        self._changed.set()
+        if message.method not in _UNCOMPARED:  # pings for ever: the client is idle
+            self._changed.set()
         value = message.value
         if not isinstance(value, dict):
             return False

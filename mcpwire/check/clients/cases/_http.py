@@ -138,6 +138,9 @@ async def run_patiently(client: ClientSubject, *, must_end: bool = False) -> Non
         must_end: Whether it breaks the rule if it does not end.
     """
     client.run_s *= _PATIENCE
+    usual = client.facts.ending
+    if usual is not None and usual.code is None:  # it stays running
+        client.idle_s = client.bound_s
     try:
         await client.run()
     except NoAnswer as finding:
