@@ -104,7 +104,7 @@ def _answer_discover(client: ClientSubject, **members: Any) -> None:
 
 
 def _unknown_versions(client: ClientSubject) -> None:
-    versions = [_UNKNOWN[0], "2026-07-28-draft", "", client.revision.name, LEGACY[-1]]
+    versions = [_UNKNOWN[0], "2026-07-28-draft", "", client.revision.name]
     _answer_discover(client, supportedVersions=versions)
 
 
@@ -311,11 +311,10 @@ def _modern_proposal(client: ClientSubject) -> object:
 
 
 add_observed_case(
-    FAMILY.must,
+    FAMILY.robust,
     "C-VER-14.a",
     "`initialize` proposes no version of the stateless era, nor has it as header field",
     revisions=LEGACY,
-    source="basic/lifecycle#version-negotiation",
     expects="a protocol version that has a handshake",
     find_problem=_modern_proposal,
     why="servers of both eras treat the request as one without a session",

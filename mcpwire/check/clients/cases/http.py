@@ -69,19 +69,15 @@ def _body_of_several(client: ClientSubject) -> object:
         message = loads(request.body)
         if not isinstance(message, dict):
             return request.body
-        if client.is_stateless and "method" not in message:
-            return request.body
     return None
 
 
 add_observed_case(
-    case.must,
+    versioned.must,
     "C-LHTTP-03.a",
     "the body of each POST is one message",
     source=_POST,
-    rules=("TR-HTTP-06", "TR-HTTP-09"),
-    revisions=STREAMABLE[1:],
-    expects="one request or notification, or in a session one response",
+    expects="one request, notification or response",
     find_problem=_body_of_several,
     why="servers refuse a list of messages",
 )

@@ -108,6 +108,10 @@ def posts(client: ClientSubject) -> Iterator[tuple[HttpRequest, Message]]:
                     yield request, message
 
 
+_PLAIN: Final = ("MCP-Protocol-Version", "Mcp-Method")
+"""Header fields whose values are never Base64-encoded."""
+
+
 def mirror_problem(request: HttpRequest, name: str, expected: str | None) -> str | None:
     """Return the difference of a header field from a value; ``None``: no field."""
     values = request.values(name.lower())
@@ -115,7 +119,8 @@ def mirror_problem(request: HttpRequest, name: str, expected: str | None) -> str
     if expected is None:
         return problem if values else None
     try:
-        is_same = len(values) == 1 and decode_value(values[0]) == expected
+        decode = str if name in _PLAIN else decode_value
+        is_same = len(values) == 1 and decode(values[0]) == expected
     except InvalidMessage:
         is_same = False
     return None if is_same else problem
