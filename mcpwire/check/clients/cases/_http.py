@@ -22,6 +22,8 @@ _RETRIES: Final = 10
 """How often a client may repeat all its requests, and no less than as many."""
 _PATIENCE: Final = 3
 """Time limit of a client that may repeat requests, as a multiple of the usual one."""
+_MIN_PATIENCE: Final = 18
+"""The shortest such limit, in time limits of an answer; official SDKs wait for 60 s."""
 
 
 def endpoint_requests(client: ClientSubject, *methods: str) -> list[HttpRequest]:
@@ -137,7 +139,7 @@ async def run_patiently(client: ClientSubject, *, must_end: bool = False) -> Non
         client: The client under test.
         must_end: Whether it breaks the rule if it does not end.
     """
-    client.run_s *= _PATIENCE
+    client.run_s = max(_PATIENCE * client.run_s, _MIN_PATIENCE * client.bound_s)
     usual = client.facts.ending
     if usual is not None and usual.code is None:  # it stays running
         client.idle_s = client.bound_s
