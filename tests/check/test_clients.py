@@ -15,6 +15,7 @@ import mcpwire
 from mcpwire.check import Options, Verdict
 from mcpwire.check.case import since
 from mcpwire.check.clients import CASES
+from mcpwire.check.clients.items import _RESULTS
 from mcpwire.check.clients.runner import run_client
 from mcpwire.versions import LATEST, LATEST_SESSION
 
@@ -67,6 +68,13 @@ async def test_client_that_looks_for_authorization_and_connects_twice_passes():
     options = Options(only=only, revisions=NEWEST)
     report = await run_client(_probe_and_use_twice, options, http=True)
     assert [r for r in report.results if r.verdict not in GOOD] == []
+
+
+async def test_a_case_does_not_change_the_results_of_others():
+    only = ("C-LHTTP-11.a", "C-F30.b")
+    options = Options(only=only, speed="full", revisions=NEWEST)
+    await run_client(make_client(), options, http=True)
+    assert "check/" not in str(_RESULTS)
 
 
 async def _stay_running(target):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import RPCError
@@ -132,7 +133,7 @@ def _list_or_call(method: str, params: dict[str, Any]) -> dict[str, Any]:
         return {"contents": [{"uri": params.get("uri"), "text": "mcpwire"}]}
     if method not in _RESULTS:
         raise RPCError(f"method not found: {method}", code=-32601)
-    return _RESULTS[method]
+    return deepcopy(_RESULTS[method])  # cases change it
 
 
 def _call(params: dict[str, Any]) -> dict[str, Any]:
