@@ -46,7 +46,7 @@ def _input_required(
 
 _TEXT: Final = {"type": "text", "text": "hi"}
 _KINDS: Final = {
-    "elicitation": {
+    "elicitation.form": {
         "method": "elicitation/create",
         "params": {
             "mode": "form",
