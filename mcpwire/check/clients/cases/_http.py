@@ -132,6 +132,11 @@ async def answer_first(
     return methods[0]
 
 
+def wait_longer(client: ClientSubject) -> None:
+    """Let the client run longer, as it may wait for a response."""
+    client.run_s = max(_PATIENCE * client.run_s, _MIN_PATIENCE * client.bound_s)
+
+
 async def run_patiently(client: ClientSubject, *, must_end: bool = False) -> None:
     """Run a client that may wait before it repeats a request.
 
@@ -139,7 +144,7 @@ async def run_patiently(client: ClientSubject, *, must_end: bool = False) -> Non
         client: The client under test.
         must_end: Whether it breaks the rule if it does not end.
     """
-    client.run_s = max(_PATIENCE * client.run_s, _MIN_PATIENCE * client.bound_s)
+    wait_longer(client)
     usual = client.facts.ending
     if usual is not None and usual.code is None:  # it stays running
         client.idle_s = client.bound_s
