@@ -59,6 +59,7 @@ def _add_field_mutants():
         ("C-TR-HTTP-25.a", "mcp-protocol-version", lambda _: "2025-11-25", None),
         ("C-D72.a", "mcp-protocol-version", lambda _: MODERN, None),
         ("C-HDR-01.a", "mcp-method", str.upper, None),
+        ("C-HDR-01.a", "mcp-method", lambda _: "=?base64?dG9vbHMvbGlzdA==?=", None),
         ("C-HDR-02.a", "mcp-name", None, None),
         ("C-HDR-03.a", "mcp-name", None, use_more),
         ("C-HDR-04.a", "mcp-name", lambda text: text.replace("base64", "BASE64"), None),
@@ -319,7 +320,7 @@ async def reconnects_at_once(target):
                 await client.post(target, json={**request, "id": id})
 
 
-@outgoing("C-TX-03.a", use=use_more)
+@outgoing("C-TX-11.a", use=use_more)
 def polls_another_task(message):
     if message.get("method") == "tasks/get":
         message["params"]["taskId"] = "another"

@@ -7,8 +7,9 @@ import time
 from urllib.parse import urlsplit
 
 import client_mutants
+import httpx
 import pytest
-from client_mutants import ENDING, MUTANTS, make_client
+from client_mutants import ENDING, MUTANTS, make_client, use_all
 from client_mutants_authorization import (
     WELL_KNOWN,
     LoginWire,
@@ -22,6 +23,7 @@ import mcpwire
 from mcpwire.check import Options, Verdict
 from mcpwire.check.case import since
 from mcpwire.check.clients import CASES
+from mcpwire.check.clients.items import RESULTS
 from mcpwire.check.clients.runner import run_client
 from mcpwire.check.clients.subject import ClientSubject, Ending
 from mcpwire.versions import LATEST, LATEST_SESSION
@@ -49,6 +51,58 @@ async def test_own_client_passes_with_two_calls_at_once():
     client = make_client(use=use_two_at_once)
     report = await run_client(client, Options(only=only, speed="full"))
     assert {result.case for result in report.results} == {*only}
+    assert {result.verdict for result in report.results} == {Verdict.PASS}
+
+
+def _offer_http2(request):
+    request.headers.update({"Connection": "Upgrade", "Upgrade": "h2c"})
+
+
+async def test_client_that_offers_http2_is_checked():
+    options = Options(only=("C-F24.a", "C-LHTTP-02.a"), speed="full")
+    report = await run_client(make_client(requests=_offer_http2), options, http=True)
+    assert {result.verdict for result in report.results} == {Verdict.PASS}
+
+
+async def _probe_and_use_twice(url):
+    async with httpx.AsyncClient() as probe:
+        for path in ("", "/../.well-known/oauth-protected-resource/mcp"):
+            await probe.get(url + path, headers={"Accept": "application/json"})
+    await use_all(url)
+    await use_all(url)
+
+
+async def test_client_that_looks_for_authorization_and_connects_twice_passes():
+    only = ("http", "sessions", "streams", "C-D71.a", "C-D72.a")
+    options = Options(only=only, revisions=NEWEST)
+    report = await run_client(_probe_and_use_twice, options, http=True)
+    assert [r for r in report.results if r.verdict not in GOOD] == []
+
+
+async def test_a_case_does_not_change_the_results_of_others():
+    only = ("C-LHTTP-11.a", "C-F30.b")
+    options = Options(only=only, speed="full", revisions=NEWEST)
+    await run_client(make_client(), options, http=True)
+    assert "check/" not in str(RESULTS)
+
+
+async def _stay_running(target):
+    async with mcpwire.Client(target) as client:
+        await client.list_tools()
+        await asyncio.sleep(1.2)
+        await client.call_tool("echo", {"text": "hi"})
+        while True:
+            await asyncio.sleep(0.2)
+            await client.ping()
+
+
+@pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])
+async def test_client_that_stays_running_may_pause_and_sends_pings(http):
+    only = ("C-LIFE-11.a", "C-RPC-33.a")
+    revisions = (LATEST_SESSION.name,)
+    options = Options(only=only, revisions=revisions, answer_s=2.0)
+    async with asyncio.timeout(20):
+        report = await run_client(_stay_running, options, http=http)
     assert {result.verdict for result in report.results} == {Verdict.PASS}
 
 

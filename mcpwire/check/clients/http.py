@@ -169,10 +169,29 @@ class _Connection:
         self._request.body += data
 
     def on_message_complete(self) -> None:
+        if self._is_upgrade():
+            return
         self.open_requests = [r for r in self.open_requests if not r.has_ended]
         self.open_requests.append(self._request)
         self._request.is_last = not self.parser.should_keep_alive()
         self._endpoint.handle(self._request)
+
+    def feed(self, data: bytes) -> None:
+        """Parse octets; an offer of another protocol is ignored (HTTP/2: by Java)."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as end:
+            if not self._is_upgrade():
+                raise
+            request = self._request  # the parser took its body for the other protocol
+            fields = [f"{n}: {v}\r\n" for n, v in request.fields if n != "upgrade"]
+            head = f"{request.method} {request.path} HTTP/1.1\r\n{''.join(fields)}\r\n"
+            self.parser = httptools.HttpRequestParser(self)
+            self.feed(head.encode("latin-1") + data[end.args[0] :])
+
+    def _is_upgrade(self) -> bool:
+        has_field = self._request.value("upgrade") is not None
+        return has_field and self.parser.should_upgrade()
 
 
 class HttpEndpoint:
@@ -229,7 +248,7 @@ class HttpEndpoint:
         try:
             while data := await reader.read(_READ_SIZE):
                 self._transcript.add("received", data, self._count)
-                connection.parser.feed_data(data)
+                connection.feed(data)
         except (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade):
             pass
         finally:

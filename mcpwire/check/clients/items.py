@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import RPCError
@@ -109,7 +110,7 @@ def _declared(client: ClientSubject) -> dict[str, Any]:
     return {"capabilities": declared}
 
 
-_RESULTS: Final[dict[str, dict[str, Any]]] = {
+RESULTS: Final[dict[str, dict[str, Any]]] = {
     "tools/list": {"tools": [ECHO, ADD]},
     "resources/list": {"resources": [{"uri": RESOURCE, "name": "text"}]},
     "resources/templates/list": {
@@ -130,9 +131,9 @@ def _list_or_call(method: str, params: dict[str, Any]) -> dict[str, Any]:
         return _call(params)
     if method == "resources/read":
         return {"contents": [{"uri": params.get("uri"), "text": "mcpwire"}]}
-    if method not in _RESULTS:
+    if method not in RESULTS:
         raise RPCError(f"method not found: {method}", code=-32601)
-    return _RESULTS[method]
+    return deepcopy(RESULTS[method])  # cases change it
 
 
 def _call(params: dict[str, Any]) -> dict[str, Any]:

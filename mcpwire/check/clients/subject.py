@@ -51,7 +51,7 @@ _RELAY: Final = Path(__file__).with_name("relay.py")
 _OUTPUT_TAIL: Final = 16_384
 _CLOSE_GRACE_S: Final = 1.0
 _IDLE_S: Final = 1.0
-"""Time without a message after which a client that stays running counts as done."""
+"""Shortest time without a message after which a client that stays running is done."""
 _UNCOMPARED: Final = frozenset(
     {"ping", "notifications/cancelled", "notifications/progress"}
 )
@@ -590,7 +590,8 @@ class ClientSubject:
     def add_request(self, request: HttpRequest) -> None:
         """Record an HTTP request, also one to another server of the case."""
         self.requests.append(request)
-        if request.method != "POST" or self.on_http is not None:
+        is_of_case = request.path != ENDPOINT or self.on_http is not None
+        if request.method != "POST" or is_of_case:
             self._changed.set()
 
     async def _answer_http(self, request: HttpRequest) -> None:
@@ -640,7 +641,7 @@ class ClientSubject:
     def _receive(self, message: Message) -> bool:
         """Record a message; return whether it is a request."""
         self.messages.append(message)
-        if message.method not in _UNCOMPARED:
+        if message.method not in _UNCOMPARED:  # pings for ever: the client is idle
             self._changed.set()
         value = message.value
         if not isinstance(value, dict):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Start
 from mcpwire.check.clients.items import correct_result
 from mcpwire.check.clients.subject import HANDSHAKE
+from mcpwire.check.subject import printable
 from mcpwire.errors import RPCError
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from mcpwire.check.case import CaseFunction
     from mcpwire.check.clients.subject import ClientSubject, Exchange, Handler
+    from mcpwire.check.subject import Message
 
     AddCase = Callable[..., Callable[[CaseFunction], CaseFunction]]
 
@@ -162,22 +165,28 @@ async def answer_for_ever(
     """Answer requests always in one way; return their number.
 
     Raises:
-        Broken: The client sent more than `MAX_REPEATS` above the usual number.
+        Broken: The client sent a request more than `MAX_REPEATS` times as often as to a
+            correct server.
     """
-    usual = sum(
-        n for key, n in client.facts.sent.items() if key.split(" ")[0] in methods
-    )
-    count = 0
+    assert client.facts.run is not None, "the survey is over"
+    usual = Counter(map(call_of, client.facts.run.messages))
+    counts: Counter[str] = Counter()
 
     async def handle(exchange: Exchange) -> None:
-        nonlocal count
-        count += 1
-        if count > usual + MAX_REPEATS:
-            client.raise_broken(
-                f"fewer than {MAX_REPEATS} repeats", f"{count} requests"
-            )
+        call = call_of(exchange.message)
+        counts[call] += 1
+        if counts[call] > MAX_REPEATS * max(usual[call], 1):
+            expected = f"fewer than {MAX_REPEATS} repeats"
+            client.raise_broken(expected, f"{counts[call]} requests {call}")
         await answer(exchange)
 
     client.answers |= dict.fromkeys(methods, handle)
     await client.run()
-    return count
+    return counts.total()
+
+
+def call_of(message: Message) -> str:
+    """Return a request without metadata and without the members of an input round."""
+    own = {"_meta", "requestState", "inputResponses"}
+    params = {k: v for k, v in message.params.items() if k not in own}
+    return f"{message.method} {printable(params)}"

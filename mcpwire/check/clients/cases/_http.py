@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import NoAnswer, Start
-from mcpwire.check.clients.http import event
+from mcpwire.check.clients.http import EVENTS, event
 from mcpwire.check.clients.subject import ENDPOINT, HANDSHAKE, Ending
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ _RETRIES: Final = 10
 """How often a client may repeat all its requests, and no less than as many."""
 _PATIENCE: Final = 3
 """Time limit of a client that may repeat requests, as a multiple of the usual one."""
+_MIN_PATIENCE: Final = 18
+"""The shortest such limit, in time limits of an answer; official SDKs wait for 60 s."""
 
 
 def endpoint_requests(client: ClientSubject, *methods: str) -> list[HttpRequest]:
@@ -71,12 +73,15 @@ async def send_as_event(
 
 
 def respond_to(client: ClientSubject, method: str, respond: Respond) -> None:
-    """Respond to all requests with an HTTP method."""
+    """Respond to all requests with an HTTP method; of GET only to those of a stream."""
 
     async def on_http(request: HttpRequest) -> bool:
-        if request.method == method:
+        is_chosen = request.method == method and request.path == ENDPOINT
+        # A client may look by another GET whether the server requires a token.
+        if is_chosen and (method != "GET" or request.accepts(EVENTS)):
             await respond(request)
-        return request.method == method
+            return True
+        return False
 
     client.on_http = on_http
     limit_requests(client)
@@ -127,6 +132,11 @@ async def answer_first(
     return methods[0]
 
 
+def wait_longer(client: ClientSubject) -> None:
+    """Let the client run longer, as it may wait for a response."""
+    client.run_s = max(_PATIENCE * client.run_s, _MIN_PATIENCE * client.bound_s)
+
+
 async def run_patiently(client: ClientSubject, *, must_end: bool = False) -> None:
     """Run a client that may wait before it repeats a request.
 
@@ -134,7 +144,10 @@ async def run_patiently(client: ClientSubject, *, must_end: bool = False) -> Non
         client: The client under test.
         must_end: Whether it breaks the rule if it does not end.
     """
-    client.run_s *= _PATIENCE
+    wait_longer(client)
+    usual = client.facts.ending
+    if usual is not None and usual.code is None:  # it stays running
+        client.idle_s = client.bound_s
     try:
         await client.run()
     except NoAnswer as finding:

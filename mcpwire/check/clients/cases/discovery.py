@@ -104,7 +104,7 @@ def _answer_discover(client: ClientSubject, **members: Any) -> None:
 
 
 def _unknown_versions(client: ClientSubject) -> None:
-    versions = [_UNKNOWN[0], "2026-07-28-draft", "", client.revision.name, LEGACY[-1]]
+    versions = [_UNKNOWN[0], "2026-07-28-draft", "", client.revision.name]
     _answer_discover(client, supportedVersions=versions)
 
 
@@ -311,11 +311,10 @@ def _modern_proposal(client: ClientSubject) -> object:
 
 
 add_observed_case(
-    FAMILY.must,
+    FAMILY.robust,
     "C-VER-14.a",
     "`initialize` proposes no version of the stateless era, nor has it as header field",
     revisions=LEGACY,
-    source="basic/lifecycle#version-negotiation",
     expects="a protocol version that has a handshake",
     find_problem=_modern_proposal,
     why="servers of both eras treat the request as one without a session",
@@ -328,15 +327,17 @@ def _modern_meta(client: ClientSubject) -> object:
         if message.method == "server/discover":  # of a second connection
             continue
         meta = message.params.get("_meta")
-        if isinstance(meta, dict) and META + "protocolVersion" in meta:
+        is_probe = message.method == "server/discover"  # of a further connection
+        if not is_probe and isinstance(meta, dict) and META + "protocolVersion" in meta:
             return message.raw
     is_session = False
     for request in client.requests:
         if b'"server/discover"' in request.body:
             continue
         is_session |= b'"initialize"' in request.body
+        is_probe = b'"server/discover"' in request.body
         version = request.value("mcp-protocol-version")
-        if is_session and version in MODERN:
+        if is_session and not is_probe and version in MODERN:
             return f"MCP-Protocol-Version: {version} with {printable(request.body)}"
     return None
 

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, Start, since
 from mcpwire.check.cases._http import EVENTS, HTTP, JSON, SESSIONS, STREAMABLE
-from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
+from mcpwire.check.clients.cases._forms import (
+    add_observed_case,
+    add_undisturbed_case,
+    call_of,
+)
 from mcpwire.check.clients.cases._http import (
     add_ending_case,
     answer_first,
@@ -18,6 +22,7 @@ from mcpwire.check.clients.cases._http import (
     send_as_event,
 )
 from mcpwire.check.clients.http import HttpEndpoint
+from mcpwire.check.subject import decode_messages
 from mcpwire.wire.json import encode, loads
 
 if TYPE_CHECKING:
@@ -64,19 +69,15 @@ def _body_of_several(client: ClientSubject) -> object:
         message = loads(request.body)
         if not isinstance(message, dict):
             return request.body
-        if client.is_stateless and "method" not in message:
-            return request.body
     return None
 
 
 add_observed_case(
-    case.must,
+    versioned.must,
     "C-LHTTP-03.a",
     "the body of each POST is one message",
     source=_POST,
-    rules=("TR-HTTP-06", "TR-HTTP-09"),
-    revisions=STREAMABLE[1:],
-    expects="one request or notification, or in a session one response",
+    expects="one request, notification or response",
     find_problem=_body_of_several,
     why="servers refuse a list of messages",
 )
@@ -315,17 +316,21 @@ for letter, what, respond in (
     why="servers block clients that repeat too early",
 )
 async def retry_after(client: ClientSubject) -> None:
+    calls: list[str] = []
     times: list[float] = []
 
     async def respond(http: HttpRequest) -> None:
-        times.append(monotonic())
-        if len(times) == 1:
+        calls.extend(map(call_of, decode_messages(http.body, 0, "")))
+        if calls[-1] == calls[0]:  # not another one that was sent at the same time
+            times.append(monotonic())
+        if len(calls) == 1:
             fields = {"Retry-After": str(_RETRY_AFTER_S)}
             await http.respond(503, fields=fields)
 
-    method = await answer_first(client, respond)
-    usual = sum(n for key, n in client.facts.sent.items() if key.split()[0] == method)
-    if len(times) <= usual:
+    await answer_first(client, respond)
+    assert client.facts.run is not None, "the survey is over"
+    usual = list(map(call_of, client.facts.run.messages)).count(calls[0])
+    if len(times) <= max(usual, 1):
         client.raise_absent("repetition after 503")
     seconds = times[1] - times[0]
     if seconds < _TIMER_TOLERANCE * _RETRY_AFTER_S:

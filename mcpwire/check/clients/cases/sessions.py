@@ -14,6 +14,7 @@ from mcpwire.check.clients.cases._http import (
     limit_requests,
     respond_to,
     run_patiently,
+    wait_longer,
 )
 
 if TYPE_CHECKING:
@@ -230,7 +231,11 @@ add_observed_case(
 
 
 def _answer_delete(respond: Respond) -> Callable[[ClientSubject], None]:
-    return lambda client: respond_to(client, "DELETE", respond)
+    def change(client: ClientSubject) -> None:
+        wait_longer(client)
+        respond_to(client, "DELETE", respond)
+
+    return change
 
 
 for letter, sends, respond in (

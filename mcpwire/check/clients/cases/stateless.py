@@ -12,6 +12,7 @@ from mcpwire.check.clients.cases._forms import (
     add_undisturbed_case,
     answer_for_ever,
 )
+from mcpwire.check.clients.http import EVENTS
 from mcpwire.check.clients.items import ADD, ECHO, correct_result
 from mcpwire.check.clients.subject import ENDPOINT
 from mcpwire.check.subject import META, decode_messages
@@ -107,6 +108,10 @@ def posts(client: ClientSubject) -> Iterator[tuple[HttpRequest, Message]]:
                     yield request, message
 
 
+_PLAIN: Final = ("MCP-Protocol-Version", "Mcp-Method")
+"""Header fields whose values are never Base64-encoded."""
+
+
 def mirror_problem(request: HttpRequest, name: str, expected: str | None) -> str | None:
     """Return the difference of a header field from a value; ``None``: no field."""
     values = request.values(name.lower())
@@ -114,7 +119,8 @@ def mirror_problem(request: HttpRequest, name: str, expected: str | None) -> str
     if expected is None:
         return problem if values else None
     try:
-        is_same = len(values) == 1 and decode_value(values[0]) == expected
+        decode = str if name in _PLAIN else decode_value
+        is_same = len(values) == 1 and decode(values[0]) == expected
     except InvalidMessage:
         is_same = False
     return None if is_same else problem
@@ -475,7 +481,7 @@ async def endless_mismatch(client: ClientSubject) -> None:
     "a client uses no session, even if the server sends a session id",
     start=Start.OWN,
     sends="Mcp-Session-Id in each response",
-    expects="no Mcp-Session-Id, no GET and no DELETE",
+    expects="no Mcp-Session-Id, no GET of an event stream and no DELETE",
     why="gateways route requests with a session id to one server, which may be gone",
 )
 async def session_id(client: ClientSubject) -> None:
@@ -483,8 +489,9 @@ async def session_id(client: ClientSubject) -> None:
     await client.run()
     for request in client.requests:
         if request.path == ENDPOINT:
-            if request.method != "POST":
-                client.raise_broken("POST only", f"{request.method} {request.path}")
+            is_stream = request.method == "GET" and request.accepts(EVENTS)
+            if is_stream or request.method == "DELETE":
+                client.raise_broken("no stream", f"{request.method} {request.path}")
             if (value := request.value("mcp-session-id")) is not None:
                 client.raise_broken("no session id", f"Mcp-Session-Id: {value}")
 

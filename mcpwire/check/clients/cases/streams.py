@@ -22,6 +22,7 @@ from mcpwire.check.clients.cases._http import (
     respond_to,
     run_patiently,
     send_as_event,
+    wait_longer,
 )
 from mcpwire.check.clients.http import event
 from mcpwire.check.clients.subject import Exchange
@@ -409,6 +410,7 @@ add_observed_case(
 def _answer_get(respond: Respond) -> Callable[[ClientSubject], None]:
     def change(client: ClientSubject) -> None:
         client.session_id = ""  # of a session, 404 is the end
+        wait_longer(client)
         respond_to(client, "GET", respond)
 
     return change
