@@ -1,9 +1,10 @@
 """Checks of clients: mcpwire's own client passes, each seeded fault is found."""
 
 import asyncio
+import os
 import shlex
+import signal
 import sys
-import time
 from urllib.parse import urlsplit
 
 import client_mutants
@@ -73,7 +74,7 @@ async def _probe_and_use_twice(url):
 
 
 async def test_client_that_looks_for_authorization_and_connects_twice_passes():
-    only = ("http", "sessions", "streams", "C-D71.a", "C-D72.a")
+    only = ("C-LHTTP-14", "C-LHTTP-24", "C-LHTTP-29", "C-F29", "C-D71", "C-D72")
     options = Options(only=only, revisions=NEWEST)
     report = await run_client(_probe_and_use_twice, options, http=True)
     assert [r for r in report.results if r.verdict not in GOOD] == []
@@ -264,24 +265,16 @@ def test_time_limit_of_the_run_holds_for_the_first_runs(check_client):
     )
 
 
-def test_process_that_keeps_stdout_open_does_not_delay_the_run(check_client):
-    daemon = "import subprocess; subprocess.Popen(['sleep', '30'], process_group=0)\n"
-    began = time.monotonic()
+def test_process_that_keeps_stdout_open_does_not_delay_the_run(check_client, tmp_path):
+    file = tmp_path / "pids"
+    daemon = f"""
+import subprocess
+child = subprocess.Popen(["sleep", "60"], process_group=0)
+print(child.pid, file=open({str(file)!r}, "a"))
+"""
     assert check_client(daemon + CALLER.format(call="list_tools()"), *ONE)[0] == 0
-    assert time.monotonic() - began < 25
-
-
-async def test_client_that_stays_running_may_pause():
-    async def client(target):
-        async with mcpwire.Client(target) as connection:
-            await connection.list_tools()
-            await asyncio.sleep(1.5)
-            await connection.call_tool("echo", {"text": "hello"})
-            await asyncio.Event().wait()
-
-    options = Options(only=("C-PING-01.b",), revisions=(LATEST_SESSION.name,))
-    report = await run_client(client, options)
-    assert [result.verdict for result in report.results] == [Verdict.PASS]
+    for pid in file.read_text().split():
+        os.kill(int(pid), signal.SIGKILL)  # it still runs
 
 
 async def test_client_function_that_is_cancelled_ends_with_an_error():
