@@ -139,23 +139,16 @@ def code_as_string(message):
         message["error"]["code"] = str(message["error"]["code"])
 
 
-def answer_to(kind, case):
-    """Add a mutant that answers messages of the server that have no answer."""
+@outgoing("C-RPC-12.a")
+class AnswersNotifications:
+    has_answered = False
 
-    @outgoing(case)
-    class Answers:
-        has_answered = False
-
-        def __call__(self, message):
-            if asks(message) and not self.has_answered:
-                self.has_answered = True
-                error = {"code": -32601, "message": kind}
-                return [message, {"jsonrpc": "2.0", "id": "unknown", "error": error}]
-            return None
-
-
-answer_to("a notification", "C-RPC-12.a")
-answer_to("a request", "C-RPC-21.a")
+    def __call__(self, message):
+        if asks(message) and not self.has_answered:
+            self.has_answered = True
+            error = {"code": -32601, "message": "a notification"}
+            return [message, {"jsonrpc": "2.0", "id": "unknown", "error": error}]
+        return None
 
 
 # Unusual messages

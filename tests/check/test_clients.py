@@ -97,6 +97,7 @@ async def _stay_running(target):
             await client.ping()
 
 
+@pytest.mark.grounds(1, "http")
 @pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])
 async def test_client_that_stays_running_may_pause_and_sends_pings(http):
     only = ("C-LIFE-11.a", "C-RPC-33.a")
@@ -108,6 +109,7 @@ async def test_client_that_stays_running_may_pause_and_sends_pings(http):
 
 
 @pytest.mark.timeout(120)  # some 50 runs
+@pytest.mark.grounds(1, "revision")
 @pytest.mark.parametrize("revision", since("2025-03-26"))
 async def test_own_client_passes_every_case_of_authorization(revision):
     options = Options(only=("authorization",), revisions=(revision,))

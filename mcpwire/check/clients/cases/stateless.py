@@ -522,7 +522,7 @@ add_observed_case(
     "C-TR-STDIO-08.a",
     "a client sends no response to a stateless server",
     source="basic/transports/stdio#sending-messages",
-    rules=("TR-HTTP-09",),
+    rules=("RPC-21", "TR-HTTP-09"),
     start=Start.OWN,
     sends="requests of the server before an answer: ping, roots/list, sampling",
     expects="no response",
