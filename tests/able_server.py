@@ -6,7 +6,6 @@ TOOL = {"name": "x", "inputSchema": {"type": "object"}}
 
 
 def hang_up(_, fake):
-    """Close the connection instead of answering."""
     fake.die()
     return SILENCE
 

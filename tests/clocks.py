@@ -22,8 +22,6 @@ on_a_clock_by_hand = _on(
 
 
 class Clock:
-    """A clock that a test sets."""
-
     def __init__(self, now=1_000.0):
         self.now = now
 

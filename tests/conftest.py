@@ -1,7 +1,5 @@
 """Fixtures for every test: the specification's files, the loop, leaks, the wire."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import logging
@@ -24,8 +22,27 @@ FIRST = (
 )
 """Modules with tests of 15 to 40 seconds: started last, one would run alone."""
 
+HELPER_FOLDERS = (
+    *("adversity", "adversity/http", "adversity/oauth", "adversity/server"),
+    *("auth", "bench", "budgets", "cli", "client", "gateway", "gateway/bridge"),
+    *("group", "matrix", "oauth", "over_http", "protocol", "server"),
+    *("server/auth", "server/authoring", "server/http", "server/tasks"),
+    *("servers/features", "servers/http", "servers/many", "servers/warm"),
+    *("soak", "sync", "tools", "transports/shared", "types"),
+)
+"""Folders with modules that tests of any folder import: each name is unique."""
+
+REWRITTEN = (
+    *("asgi_driver", "attacked_server", "gateway_servers", "handshakes", "hosted"),
+    *("raw_client", "raw_http_client", "raw_sockets", "reply_feeding"),
+    *("scripted_steps", "single_request", "task_driver", "wire_tables", "wires"),
+    "world",
+)
+"""Helper modules with assertions of their own."""
+
 # Test folders are not packages, so shared helpers are top-level modules.
-sys.path.insert(0, str(TESTS))
+sys.path[:0] = [str(TESTS), *(str(TESTS / folder) for folder in HELPER_FOLDERS)]
+pytest.register_assert_rewrite(*REWRITTEN)
 
 # httpcore tries to import it several times per request. Each failed import searches
 # every folder of the path, unless the module is known to be missing.

@@ -4,17 +4,13 @@ with interrupting() as interrupt:
     ...  # a handler or a server's script calls interrupt()
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import Final
 
 BOUND_S: Final = 30.0
 

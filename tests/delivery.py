@@ -1,12 +1,8 @@
 """Feeds one byte stream to a decoder in every way that a peer may deliver it."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 
 class Decoder(Protocol):
@@ -16,7 +12,6 @@ class Decoder(Protocol):
 
 
 def feed_all(decoder: Decoder, chunks: Iterable[bytes]) -> list[Any]:
-    """Return all items that a decoder produces from these chunks."""
     return [item for chunk in chunks for item in decoder.feed(chunk)]
 
 

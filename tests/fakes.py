@@ -7,6 +7,8 @@ import json
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from loop_polling import until
+
 from mcpwire.errors import RPCError, TransportError
 from mcpwire.transports.base import is_on_loop
 from mcpwire.transports.memory import MemoryChannel, memory_pair
@@ -155,8 +157,16 @@ class FakeServer:
         return None if client is None else client()
 
     def requests(self, method: str) -> list[dict[str, Any]]:
-        """Return the params of each request of that method so far."""
         return [m["params"] for m in self.received if m.get("method") == method]
+
+    def listen(self, params: dict[str, Any], _: Any) -> object:
+        """Acknowledge a subscription: a handler of `subscriptions/listen`."""
+        self.notify(
+            "notifications/subscriptions/acknowledged",
+            notifications=params["notifications"],
+            _meta={"io.modelcontextprotocol/subscriptionId": self.current["id"]},
+        )
+        return SILENCE
 
     # Its own end ignores all incoming events.
 
@@ -164,6 +174,30 @@ class FakeServer:
     def request(self, *_: Any) -> None: ...
     def cancelled(self, *_: Any) -> None: ...
     def lost(self, *_: Any) -> None: ...
+
+
+class ReopenableServer(FakeServer):
+    """A fake server whose connection can be lost, and that accepts the next one.
+
+    `lives` has the messages of each connection, `received` those of the newest.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.lives: list[list[dict[str, Any]]] = []
+
+    def open_in_memory(self, client: Any, limits: Any) -> MemoryChannel:
+        self.received = []
+        self.lives.append(self.received)
+        return super().open_in_memory(client, limits)
+
+    def die(self, *, soon: bool = True) -> None:
+        super().die(soon=soon)
+
+    async def lose(self, client: Any) -> None:
+        """End the connection, and wait until the client knows that."""
+        self.die()
+        await until(lambda: not client.is_connected)
 
 
 def text(value: str) -> dict[str, Any]:

@@ -4,8 +4,6 @@ The checkout is not on the path there: a file that the wheel lacks is missing. R
 `make fresh` and by `make test`; needs `make peers` for the server.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

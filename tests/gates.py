@@ -4,18 +4,14 @@ Each gate is a function from modules to findings. `test_tree.py` applies them to
 package, `test_gates.py` proves on small samples that each of them can fail.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from sources import PACKAGE, Import, Module, base_of, imports_of, known_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("_package", "errors", "limits", "versions"),

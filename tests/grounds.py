@@ -11,16 +11,12 @@ of four, and at least one of each test, runs with the blocking client too.
 `--all-grounds` runs every cell.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    import pytest
+import pytest
 
 Seen = dict[tuple[str, str], dict[int, int]]
 

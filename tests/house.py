@@ -8,8 +8,6 @@ module, and uses of our private attributes by folder of the tests. `--write`
 never raises one.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re
@@ -17,17 +15,15 @@ import sys
 import tokenize
 import tomllib
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import gates
 import internals
 from sources import PACKAGE, Module, read, uncollected
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    Table = dict[str, dict[str, int]]
+Table = dict[str, dict[str, int]]
 
 ROOT: Final = Path(__file__).parents[1]
 CEILINGS: Final = Path(__file__).with_name("house.toml")

@@ -8,19 +8,15 @@ replaces a private attribute of ours. Public is what `mcpwire` and the packages 
 `PUBLIC` export.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gates import defined_names
 from sources import PACKAGE, Module, imports_of, known_names, read, uncollected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 ROOT: Final = Path(__file__).parents[1]
 PUBLIC: Final = frozenset(
@@ -82,7 +78,6 @@ def imported_looks(test: Module, known: frozenset[str]) -> Iterator[Look]:
 def looks(
     package: list[Module], tests: Iterable[Module]
 ) -> tuple[list[Look], list[Look]]:
-    """Return the uses of private attributes and the imports of modules."""
     homes, known = private_names(package), known_names(package)
     private, imported = [], []
     for test in tests:

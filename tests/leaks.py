@@ -5,16 +5,11 @@ The check itself is `mcpwire.testing.leaks`. It costs about 0.1 ms per test, so 
 is on for all tests and no new folder can forget it.
 """
 
-from __future__ import annotations
-
 import functools
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from mcpwire.testing.leaks import ResourceSnapshot, watch_tasks
 from mcpwire.testing.pytest_plugin import watch_item
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["ResourceSnapshot", "acts_on", "watch_item", "watch_tasks"]
 

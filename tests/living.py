@@ -1,7 +1,5 @@
 """Objects that are still alive, for tests that nothing is left behind."""
 
-from __future__ import annotations
-
 import gc
 from typing import TypeVar
 

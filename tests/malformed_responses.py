@@ -4,8 +4,6 @@ One table for the reader that refuses them and for the engines, which must not m
 the next response after that.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 OK: Final = b"HTTP/1.1 200 OK\r\n"

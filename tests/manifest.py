@@ -5,17 +5,13 @@ As a program: `python tests/manifest.py` prints the progress of each group of ru
 ceiling of the open ones.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from typing import Final
 
 MANIFEST: Final = Path(__file__).parent.parent / "conformance" / "requirements.toml"
 
@@ -28,7 +24,6 @@ UNDONE: Final = frozenset({"open", "partly"})
 
 
 def load(text: str) -> tuple[dict[str, str], int]:
-    """Return each rule's status, and the ceiling of the open ones."""
     document = tomllib.loads(text)
     return document["rules"], document["ceiling"]["open"]
 

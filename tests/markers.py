@@ -6,18 +6,14 @@ problems), `case` (groups of conformance cases), `system` (capabilities of
 covered systems; `L-` for a limit removed).
 """
 
-from __future__ import annotations
-
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sources import uncollected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 TESTS = Path(__file__).parent
 
@@ -118,7 +114,6 @@ def is_test_file(path: Path) -> bool:
 
 @cache
 def read_all(folder: Path = TESTS) -> tuple[list[Marked], list[Misuse]]:
-    """Return the ids in all test files, and the misuses of their markers."""
     marked: list[Marked] = []
     misused: list[Misuse] = []
     with uncollected():
@@ -135,6 +130,5 @@ def read_all(folder: Path = TESTS) -> tuple[list[Marked], list[Misuse]]:
 def missing(
     required: Iterable[str], marker: str, marked: Iterable[Marked]
 ) -> list[str]:
-    """Return the required ids that no test carries."""
     shown = {item.id for item in marked if item.marker == marker}
     return sorted(set(required) - shown)

@@ -1,14 +1,9 @@
 """A free port for one of our processes, reserved until it is used."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 HOST = "127.0.0.1"
 

@@ -1,7 +1,5 @@
 """Third-party servers: where `make peers` installs them, how each is started."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys
@@ -21,18 +19,16 @@ PYTHON = ("time", "git", "sdk", "fastmcp")
 
 @dataclass(frozen=True)
 class RealServer:
-    """How one third-party server is started."""
-
     name: str
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
     cwd: str | None = None
 
-    def after(self, seconds: float) -> RealServer:
+    def after(self, seconds: float) -> "RealServer":
         sleep = ("/bin/sh", "-c", 'sleep "$0"; exec "$@"', str(seconds))
         return replace(self, argv=(*sleep, *self.argv))
 
-    def once(self, there: Path) -> RealServer:
+    def once(self, there: Path) -> "RealServer":
         """Return a server that waits for a file first and then becomes this one."""
         wait = 'until [ -e "$0" ]; do sleep 0.02; done; exec "$@"'
         return replace(self, argv=("/bin/sh", "-c", wait, str(there), *self.argv))

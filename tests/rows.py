@@ -13,8 +13,6 @@ Proven rows are kept in `.build/rows.json` and not run again while nothing but o
 rows' changes differs. The exit code is 1 unless every requested row is proven.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -9,18 +9,14 @@ fail, the run has failed and none is repeated. A skipped test fails the run unde
 where everything is installed, unless it is listed here with its reason.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree import ElementTree as ET
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROOT: Final = Path(__file__).parents[1]
 JUNIT: Final = ROOT / ".build/junit.xml"
@@ -105,7 +101,6 @@ def having(report: ET.Element, *tags: str) -> set[str]:
 
 
 def failed(report: ET.Element) -> set[str]:
-    """Return the tests that failed or had failed fixtures."""
     return having(report, "failure", "error")
 
 
@@ -188,7 +183,6 @@ def print_summary() -> int:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the command line; return the exit code."""
     if words == ["--report"]:
         return print_summary()
     default_signals()

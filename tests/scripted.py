@@ -1,7 +1,5 @@
 """Scripted child servers: a few lines of Python as an MCP server."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

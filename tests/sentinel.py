@@ -44,7 +44,6 @@ class Watch(logging.Handler):
         self.found: list[str] = []
 
     def take(self) -> list[str]:
-        """Return the findings, and clear them."""
         found, self.found = self.found, []
         return found
 
@@ -67,7 +66,6 @@ class Watch(logging.Handler):
                 self.look(f"{kind}'s notes", note)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Check a log record."""
         where = f"the log of {record.name}"
         self.look(where, record.getMessage())
         error = record.exc_info[1] if record.exc_info else None

@@ -5,8 +5,6 @@ one tool each) and `tools/call` (one block of text, the call's id); it ends with
 input. It also answers cancelled requests, as servers may.
 """
 
-from __future__ import annotations
-
 from mcpwire import Stdio
 
 SCRIPT = r"""

@@ -1,17 +1,13 @@
 """Parsed source files and their imports, read without running them."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import gc
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import Final, NamedTuple
 
 PACKAGE: Final = "mcpwire"
 
@@ -47,7 +43,6 @@ class Module:
 
     @classmethod
     def parse(cls, name: str, source: str, *, path: str = "", is_package: bool = False):
-        """Parse a source text under a dotted name."""
         path = path or name.replace(".", "/") + ".py"
         return cls(name, path, source, ast.parse(source), is_package)
 

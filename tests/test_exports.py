@@ -4,12 +4,11 @@ import ast
 import importlib
 import inspect
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+from child_python import printed_by
 from sources import PATCHING, Module
 
 import mcpwire
@@ -19,7 +18,6 @@ SOURCE = ROOT / "mcpwire" / "__init__.py"
 
 
 def typing_imports():
-    """Return each name that `__init__` imports for type checkers, and its module."""
     module = Module.parse("mcpwire", SOURCE.read_text(), is_package=True)
     return {
         name: node.module
@@ -75,14 +73,7 @@ def test_unknown_name_raises_an_attribute_error_with_its_name():
 
 def modules_loaded_by(code):
     lister = "import sys; print(*sorted(m for m in sys.modules if 'mcpwire' in m))"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", f"{code}\n{lister}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    return set(done.stdout.split())
+    return set(printed_by("-I", "-c", f"{code}\n{lister}").split())
 
 
 def test_importing_the_package_loads_only_its_root():
@@ -99,7 +90,6 @@ CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 
 @cache
 def documented_code():
-    """Return every code block and code span of README and docs."""
     paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     texts = [path.read_text(encoding="utf-8") for path in paths]
     return "\n".join(code for text in texts for code in CODE.findall(text))

@@ -1,12 +1,12 @@
 """How the test run reports failures, flaky tests and skips."""
 
-import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 import run_tests
+from child_python import finished
 from unmeasured import unmeasured
 
 PASSED = '<testcase classname="tests.a" name="test_one"/>'
@@ -183,14 +183,9 @@ def test_run_with_a_usage_error_is_not_repeated(monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_ignored_signals_get_their_defaults_in_the_run():
     ignoring = 'trap "" INT HUP; exec "$@"'
-    done = subprocess.run(
-        ["/bin/sh", "-c", ignoring, "sh", sys.executable, "-c", SIGNALS],
-        cwd=Path(__file__).parent,
-        env=unmeasured(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = ("/bin/sh", "-c", ignoring, "sh", sys.executable, "-c", SIGNALS)
+    here = Path(__file__).parent
+    done = finished(*command, cwd=here, env=unmeasured(), check=True)
     assert done.stdout.split() == ["True", "True", "False", "False"]
 
 

@@ -3,11 +3,11 @@
 import copy
 import logging
 import re
-import subprocess
 import sys
 
 import pytest
 import sentinel
+from child_python import finished
 from sentinel import SENTINEL, WATCH
 from unmeasured import unmeasured
 
@@ -158,15 +158,8 @@ def test_test_that_shows_a_secret_fails(tmp_path, request):
     (tmp_path / "conftest.py").write_text(CONFTEST.format(str(tests / "conftest.py")))
     (tmp_path / "test_leaking.py").write_text(TESTS)
     words = ["-q", "-p", "no:cacheprovider", "-c", "/dev/null", "-rA", "-W", "default"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, str(tmp_path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        cwd=tmp_path,
-        env=unmeasured(),
-    )
+    command = (sys.executable, "-m", "pytest", *words, str(tmp_path))
+    done = finished(*command, timeout=50, cwd=tmp_path, env=unmeasured())
     failed = set(re.findall(r"^ERROR .*::(\w+)", done.stdout, re.MULTILINE))
     expected = {"test_logs", "test_prints", f"test_{SENTINEL}"}
     expected |= {"test_warns", "test_raises"}

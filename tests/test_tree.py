@@ -1,11 +1,10 @@
 """The package keeps the shape that `docs/architecture.md` describes."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import gates
 import pytest
+from child_python import printed_by
 from sources import imports_of, known_names, read, uncollected
 
 ROOT = Path(__file__).parent.parent
@@ -109,11 +108,4 @@ print(*sorted(
 def test_import_of_the_command_line_loads_no_third_party(module):
     code = LIST_THIRD_PARTIES.format(module=module)
     # Isolated, so that nothing but the import itself can load anything.
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    assert done.stdout.split() == []
+    assert printed_by("-I", "-c", code).split() == []

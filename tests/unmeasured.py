@@ -4,8 +4,6 @@ Coverage costs a child a third of a second at its start and then about half of i
 speed. Other tests measure the lines that the documents and the soak run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib
@@ -13,19 +11,17 @@ import inspect
 import os
 import pkgutil
 import sys
+from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
 
 import pytest
 from grounds import Seen, draw, row_of
 from sources import PATCHING
 
 import mcpwire
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from types import ModuleType
 
 FOLDERS: Final = (
     *(

@@ -12,12 +12,13 @@ import http.client
 import importlib.util
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -174,11 +175,12 @@ def on_server_core() -> Iterator[None]:
 
 
 def free_port() -> int:
-    """Return a free port."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """Return a free port below those of outgoing connections, which might take it."""
+    while True:
+        port = random.randrange(20_000, 32_768)
+        with socket.socket() as sock, suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for_port(port: int, process: subprocess.Popen[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Check and measure the servers of conformance/subjects, and write a static site.
+"""Check and measure the subjects of conformance/subjects, and write a static site.
 
     PYTHONPATH=conformance python -m scoreboard --site .build/scoreboard
     ... --only libgen-mcp        # only this subject; keep the stored data of others
@@ -73,7 +73,7 @@ async def check(options: argparse.Namespace, subjects: Sequence[Subject]) -> Non
             continue
         installed.append(subject)
         subject_facts["size"] = size_of(subject.folder)
-        for transport in transports if _is_checked(options, subject) else ():
+        for transport in transports if options.check else ():
             problem = await _check_one(options, subject, transport)
             subject_facts["problem"] += problem
         site.store_facts(options.site, facts)
@@ -127,10 +127,6 @@ async def _measure_speed(
         print(f"speed: pass {number + 1} of {speed.PASSES}", flush=True)
 
 
-def _is_checked(options: argparse.Namespace, subject: Subject) -> bool:
-    return bool(options.check) and subject.kind == "server"
-
-
 async def _check_one(
     options: argparse.Namespace, subject: Subject, transport: str
 ) -> str:
@@ -138,9 +134,9 @@ async def _check_one(
     start = monotonic()
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_S):
-            report = await measure.check_subject(
-                subject, transport, only=tuple(options.cases)
-            )
+            is_client = subject.kind == "client"
+            checked = measure.check_client if is_client else measure.check_subject
+            report = await checked(subject, transport, only=tuple(options.cases))
     except (MCPError, OSError, TimeoutError, ValueError) as error:
         problem = f"{transport}: {error or type(error).__name__}. "
     else:

@@ -15,7 +15,7 @@ import attrs
 
 from mcpwire import MCPError, Stdio
 from mcpwire.bench.footprint import measure_start
-from mcpwire.check import Options, Report, run
+from mcpwire.check import Options, Report, run, run_client
 from mcpwire.wire.urls import parse_url
 
 if TYPE_CHECKING:
@@ -70,6 +70,21 @@ async def check_subject(
         for result in report.results
     )
     return attrs.evolve(report, results=results)
+
+
+async def check_client(
+    subject: Subject, transport: str, *, only: tuple[str, ...] = ()
+) -> Report:
+    """Run a whole check of a client over one transport and return its report.
+
+    Raises:
+        ConnectError: The client cannot be started, or does not connect.
+    """
+    clear(subject)
+    variables = ["=".join(item) for item in subject.variables().items()]
+    command = ["env", *variables, *subject.filled(subject.command), "once"]
+    options = Options(speed="full", seed=SEED, only=only, jobs=_JOBS)
+    return await run_client(command, options, http=transport == "http")
 
 
 def command_line(subject: Subject, command: tuple[str, ...]) -> str:

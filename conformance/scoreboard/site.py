@@ -22,8 +22,9 @@ import jinja2
 
 from mcpwire.bench.reports import format_amount
 from mcpwire.bench.results import FIGURES
-from mcpwire.check import CASES, Report, Verdict
+from mcpwire.check import Report, Verdict
 from mcpwire.check.case import Level
+from mcpwire.check.clients import ALL_CASES
 from mcpwire.check.pages import write_pages
 from mcpwire.versions import REVISIONS
 from scoreboard import measure, speed
@@ -114,14 +115,14 @@ def write_site(
     rows = [
         (subject, lines[subject.name], {**NO_FACTS, **facts.get(subject.name, {})})
         for subject in subjects
-        if subject.kind == "server"
     ]
     callers = [
         (subject, facts.get(subject.name, NO_FACTS))
         for subject in subjects
         if subject.kind == "client"
     ]
-    speeds = [(subject, speed.rows(folder, subject)) for subject, _, _ in rows]
+    servers = [subject for subject in subjects if subject.kind == "server"]
+    speeds = [(subject, speed.rows(folder, subject)) for subject in servers]
     values = {
         "rows": rows,
         "revisions": [revision.name for revision in REVISIONS],
@@ -133,16 +134,10 @@ def write_site(
         "caller_figures": speed.CLIENT_FIGURES,
         "counted": list(_COUNTED),
         "shared": _shared(subjects, lines),
-        "titles": {case.id: case.title for case in CASES},
+        "titles": {case.id: case.title for case in ALL_CASES},
         "made": _method_values(subjects, [report for _, _, report in reports]),
     }
-    _write_table(
-        folder,
-        [
-            *rows,
-            *((subject, [], facts_of_client) for subject, facts_of_client in callers),
-        ],
-    )
+    _write_table(folder, rows)
     templates = _templates()
     for name in ("index.html", "speed.html", "made.html"):
         (folder / name).write_text(templates.get_template(name).render(values))
@@ -216,7 +211,7 @@ def _remarks(
     remarks: dict[tuple[str, str], list[str]] = {}
     for dispute in disputes:
         text = [dispute.objection, f"{dispute.source}: \u201c{dispute.sentence}\u201d"]
-        cases = [c.id for c in CASES if f"{c.id}.".startswith(dispute.prefixes())]
+        cases = [c.id for c in ALL_CASES if f"{c.id}.".startswith(dispute.prefixes())]
         for subject in subjects:
             if {subject.name, subject.sdk, "*"} & set(dispute.subjects):
                 for case in cases:
@@ -244,7 +239,9 @@ def _method_values(
         "to": max((report.started for report in reports), default=""),
         "commands": {
             subject.name: {
-                "stdio": measure.command_line(subject, subject.command),
+                **dict.fromkeys(
+                    subject.transports(), measure.command_line(subject, subject.command)
+                ),
                 **{
                     name: measure.command_line(subject, server.command)
                     for name, server in subject.servers().items()

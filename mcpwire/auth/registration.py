@@ -248,14 +248,17 @@ def read_registration(
         reason = f"{_WHAT} of '{shown}' answered without a client_id"
     else:
         secret = _text(document.get("client_secret"))
+        # RFC 7591 section 3.2.1: the server may replace the requested method. Without
+        # one of the possible methods the server's metadata decides.
+        possible = ("none",) if secret is None else _PREFERRED_METHODS["web"]
+        name = "token_endpoint_auth_method"
+        methods = (document.get(name), request.get(name))
         return Identity(
             client_id,
             secret,
             issuer,
             kind="registered",
-            auth_method=_agreed_method(
-                document, request, has_secret=secret is not None
-            ),
+            auth_method=next((each for each in methods if each in possible), None),
             secret_expires_at=_expiry(document.get("client_secret_expires_at"), secret),
             redirect_uri=request["redirect_uris"][0],
             scopes=tuple(request.get("scope", "").split()),
@@ -276,15 +279,3 @@ def _expiry(value: object, secret: str | None) -> float | None:
     if secret is None or isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if value > 0 else None
-
-
-def _agreed_method(
-    document: Mapping[str, Any], request: Mapping[str, Any], *, has_secret: bool
-) -> ClientAuth | None:
-    """Return the authentication method; ``None``: the server's metadata decides."""
-    # RFC 7591 section 3.2.1: the server may replace the requested method.
-    possible = _PREFERRED_METHODS["web"] if has_secret else ("none",)
-    methods = [
-        source.get("token_endpoint_auth_method") for source in (document, request)
-    ]
-    return next((method for method in methods if method in possible), None)

@@ -31,12 +31,10 @@ import attrs
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.errors import ConnectError, RequestTimeout
 from mcpwire.transports.process import is_group_running
+from mcpwire.transports.targets import insert_target
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
-
-TARGET: Final = "{target}"
-"""The placeholder for the null server in a client's command."""
 
 MAX_OVERLAP: Final = 0.1
 """Calls count as sequential while at most this share of them overlap.
@@ -141,19 +139,6 @@ async def measure_client(
     return ClientFigures(tuple(command), http, tuple(runs))
 
 
-def client_command(command: Sequence[str], target: Sequence[str]) -> list[str]:
-    """Return a client's command with the null server's command or URL inserted.
-
-    Args:
-        command: The client's command, with or without ``{target}``.
-        target: The words of the null server's command line, or its URL alone.
-    """
-    text = shlex.join(target)
-    if any(TARGET in word for word in command):
-        return [word.replace(TARGET, text) for word in command]
-    return [*command, *target]
-
-
 async def _run(
     command: tuple[str, ...], options: Sequence[str], *, http: bool, timeout: float
 ) -> ClientRun:
@@ -203,7 +188,7 @@ class _Client:
         Raises:
             ConnectError: The client cannot be started.
         """
-        words = client_command(self._command, target)
+        words = insert_target(self._command, target)
         async with self._running_client(words, owns_server=watch is None) as output:
             line = await output.readline()
             if line.endswith(b"\n"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import attrs
 
 from mcpwire.check.case import Verdict
-from mcpwire.check.cases import CASES
+from mcpwire.check.clients import ALL_CASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ def read_baseline(text: str) -> dict[Key, Verdict]:
         ValueError: A line is not a finding; the message has the line number.
     """
     findings: dict[Key, Verdict] = {}
-    ids = {case.id for case in CASES}
+    ids = {case.id for case in ALL_CASES}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if not words:

@@ -17,11 +17,10 @@ from mcpwire.versions import REVISIONS, Era
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcpwire.check.subject import Subject
-
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
 """`sse`: HTTP with server-sent events, the transport of revision 2024-11-05."""
-CaseFunction: TypeAlias = "Callable[[Subject], Awaitable[None]]"
+CaseFunction: TypeAlias = "Callable[[Any], Awaitable[None]]"
+"""Takes a `Subject`, or for a client a `ClientSubject`."""
 
 ALL: Final = tuple(revision.name for revision in REVISIONS)
 LEGACY: Final = tuple(r.name for r in REVISIONS if r.era is Era.SESSION)
@@ -103,6 +102,10 @@ class EndedWithoutAnswer(NoAnswer):
     """The HTTP response ended without an answer to the request."""
 
 
+class Unobserved(Finding):
+    """The client did not do what the case observes."""
+
+
 class PeerDied(Finding):
     """The server process ended, or the server refuses connections."""
 
@@ -122,6 +125,8 @@ class Case:
     why: str
     """Consequence for a user when a server breaks the rule."""
     run: CaseFunction
+    role: Literal["server", "client"] = "server"
+    """Which side the case tests."""
     source: str = ""
     """Place of the rule in the specification, without revision; "" for `ROBUST`."""
     rules: tuple[str, ...] = ()
@@ -149,6 +154,64 @@ class Case:
     """The first profile that contains the case."""
     bound_s: float = 20.0
     """Time limit of the whole case in seconds, excluding process starts."""
+
+
+_AUTHORIZATION: Final = {
+    "authorization-server-discovery": (
+        "authorization-server-location",
+        "authorization-server-metadata-discovery",
+        "protected-resource-metadata-discovery-requirements",
+    ),
+    "client-registration": (
+        "application-type-and-redirect-uri-constraints",
+        "authorization-server-binding",
+        "implementation-requirements",
+    ),
+    "security-considerations": (
+        "authorization-code-protection",
+        "communication-security",
+        "open-redirection",
+    ),
+}
+"""Page of the newest revision -> its sections that one page had before."""
+_MOVED: Final = (
+    *(
+        (MODERN, f"basic/authorization#{name}", f"basic/authorization/{page}#{name}")
+        for page, names in _AUTHORIZATION.items()
+        for name in names
+    ),
+    (MODERN, "basic/utilities/", "basic/patterns/"),
+    (MODERN, "basic/transports#stdio", "basic/transports/stdio"),
+    (
+        MODERN,
+        "basic/transports#sending-messages-to-the-server",
+        "basic/transports/streamable-http#sending-messages",
+    ),
+    (MODERN, "basic/transports#security-warning", "basic/transports/streamable-http"),
+    (
+        ALL[2:3],
+        "#protected-resource-metadata-discovery-requirements",
+        "#authorization-server-location",
+    ),
+    (ALL[:3], "basic/index#result-responses", "basic/index#responses"),
+    (ALL[:3], "basic/index#error-responses", "basic/index#responses"),
+    (ALL[:1], "basic/index#messages", "basic/messages"),
+    (ALL[:1], "basic/index#", "basic/messages#"),
+)
+"""Revisions, a place in the others, and the place in these."""
+
+
+def cite(source: str, revision: str) -> str:
+    """Return a place of the specification in a revision, with the revision.
+
+    A place that begins with a revision stays, as its rule holds for several.
+    """
+    if not source or source[0].isdigit():
+        return source
+    for revisions, usual, place in _MOVED:
+        if revision in revisions:
+            source = source.replace(usual, place)
+    return f"{revision} {source}"
 
 
 @attrs.define

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from mcpwire.check.case import Verdict
-from mcpwire.check.cases import CASES
+from mcpwire.check.clients import ALL_CASES
 from mcpwire.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def write_pages(
     """
     subjects = _make_subjects(reports)
     templates = _load_templates()
-    cases = [c for c in CASES if any(c.id in subject.by_case for subject in subjects)]
+    cases = [
+        c for c in ALL_CASES if any(c.id in subject.by_case for subject in subjects)
+    ]
     case_ids = {case.id for case in cases}
     _write_file(folder / "style.css", templates.get_template("style.css").render())
 

@@ -63,6 +63,11 @@ class Octets:
     """The number of the HTTP exchange; 0 over stdio."""
 
 
+def mask_credentials(data: bytes) -> bytes:
+    """Mask credentials and cookies in the header fields of octets."""
+    return _CREDENTIALS.sub(rb"\1***", data)
+
+
 class Transcript:
     """Record of the first octets of a case, per direction; secrets are masked.
 
@@ -91,7 +96,7 @@ class Transcript:
             return data
         for secret in self.secrets:
             data = data.replace(secret, b"***")
-        return _CREDENTIALS.sub(rb"\1***", data)
+        return mask_credentials(data)
 
     def masked_text(self, text: str) -> str:
         """Mask secrets in a text, also the first part of one at a shortened end."""

@@ -40,7 +40,9 @@ from mcpwire.check.case import (
     PeerDied,
     Start,
     Transport,
+    Unobserved,
     Verdict,
+    cite,
 )
 from mcpwire.check.cases import CASES
 from mcpwire.check.cases._items import LISTS, fetch_pages
@@ -58,7 +60,7 @@ from mcpwire.wire.urls import Url, parse_url
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
 PROFILE: Final = "2026.1"
 """The newest profile: a frozen set of cases that scores refer to."""
@@ -124,7 +126,7 @@ def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
     Raises:
         ValueError: A word of `only` or `skip` matches no case; a revision is unknown.
     """
-    _requested_revisions(options)
+    requested_revisions(options)
     cases = [case for case in cases if case.profile <= options.profile]
     ids = {case: _id_prefixes(case) for case in cases}
     names = {case: ids[case] | {case.family, case.level.value} for case in cases}
@@ -152,7 +154,8 @@ def _as_level(word: str) -> str:
     return word.upper() if word.upper() in Level.__members__ else word
 
 
-def _requested_revisions(options: Options) -> list[Revision]:
+def requested_revisions(options: Options) -> list[Revision]:
+    """Return the revisions of the options; by default all."""
     known = {revision.name: revision for revision in REVISIONS}
     for name in options.revisions:
         if name not in known:
@@ -264,7 +267,7 @@ class _Run:
     async def _survey(self) -> list[_CellRun]:
         """Return a cell for each revision that the server supports, sorted."""
         revisions = sorted(
-            _requested_revisions(self._options),
+            requested_revisions(self._options),
             key=lambda r: (r is not LATEST_SESSION, r is not LATEST),
         )
         began = monotonic()
@@ -641,7 +644,7 @@ class _Run:
             level=case.level,
             verdict=verdict,
             title=case.title,
-            source=f"{run.cell.revision} {case.source}" if case.source else "",
+            source=cite(case.source, run.cell.revision),
             family=case.family,
             expected=expected,
             actual=actual,
@@ -686,9 +689,18 @@ class _Run:
 async def _execute_case(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     """Run a case; return the verdict, the expected and the actual behaviour."""
     start_s = subject.start_s if case.start is Start.RAW else 0.0
-    try:
+
+    async def execute() -> None:
         async with TimeLimit(case.bound_s + start_s) as subject.limit:
             await case.run(subject)
+
+    return await judge(case, execute())
+
+
+async def judge(case: Case, work: Awaitable[None]) -> tuple[Verdict, str, str]:
+    """Await a case; return the verdict, the expected and the actual behaviour."""
+    try:
+        await work
     except Finding as finding:
         if isinstance(finding, Absent):
             return Verdict.ABSENT, "", f"no {finding.expected}"
@@ -710,6 +722,7 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
     NoAnswer: Verdict.HANG,
     EndedWithoutAnswer: Verdict.FAIL,
     PeerDied: Verdict.CRASH,
+    Unobserved: Verdict.UNRUN,
 }
 
 

@@ -1,4 +1,4 @@
-"""JSON schemas of the specification, and validation of server messages.
+"""JSON schemas of the specification, and validation of messages.
 
 `schemas.json.xz` contains the definitions of all revisions without descriptions;
 `tests/check/make_schemas.py` generates it from the specification.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import lzma
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
@@ -136,14 +136,18 @@ class ValidationState:
 
 
 class MessageValidator:
-    """Validator of server messages against the schema of their revision.
+    """Validator of messages against the schema of their revision.
+
+    Args:
+        sender: The role that sends the messages.
 
     Attributes:
         states: Revision -> name of a definition -> validation state.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sender: Literal["server", "client"] = "server") -> None:
         load_validators()
+        self._sender = sender
         self._schemas = load_schemas()
         self.states: dict[str, dict[str, ValidationState]] = {}
 
@@ -181,7 +185,7 @@ class MessageValidator:
         self, schema: ProtocolSchema, message: Message, method: str | None
     ) -> str | None:
         if not message.is_answer:
-            return schema.sendable["server"].get(str(message.method))
+            return schema.sendable[self._sender].get(str(message.method))
         if "error" in message.value:
             if message.value.get("id", "") is None:
                 return None  # JSON-RPC 2.0 requires null; the schema forbids it

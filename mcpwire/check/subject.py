@@ -152,7 +152,7 @@ class Message:
         return params if isinstance(params, dict) else {}
 
 
-def _decode_messages(raw: bytes, stream: int, case: str) -> list[Message]:
+def decode_messages(raw: bytes, stream: int, case: str) -> list[Message]:
     """Decode a line or body: one message, all of a batch, or none for blanks."""
     try:
         value = loads(raw)
@@ -187,7 +187,7 @@ class MessageLog:
                 begin = lines.index(b"\n", end) + 1
                 size, stream, case = loads(lines[end:begin])
                 end = begin + size
-                yield from _decode_messages(lines[begin:end], stream, case)
+                yield from decode_messages(lines[begin:end], stream, case)
         yield from self._current
 
     def __getitem__(self, index_range: slice) -> list[Message]:
@@ -1037,7 +1037,7 @@ class Subject:
         if self._floods:
             self._changed.set()
             return
-        for message in _decode_messages(raw, stream, self._case):
+        for message in decode_messages(raw, stream, self._case):
             self._add_message(message)
 
     def _add_message(self, message: Message) -> None:

@@ -43,7 +43,7 @@ from mcpwire.cli.output import (
     writing_to,
 )
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import make_second_target, make_target, split_command, timeouts
+from mcpwire.cli.targets import client_words, make_second_target, make_target, timeouts
 from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
@@ -373,9 +373,7 @@ def _fixed_limits(options: Options, units: Mapping[str, str]) -> list[Threshold]
 
 def client(options: Options) -> int:
     """Measure a client program."""
-    command = options.command
-    if len(command) == 1:
-        command = split_command(command[0], "client")
+    command = client_words(options)
 
     async def perform(output: Output, _: Signals) -> int:
         figures = await measure_client(

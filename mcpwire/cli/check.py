@@ -13,6 +13,9 @@ from mcpwire.check.baseline import compare, read_baseline, write_baseline
 from mcpwire.check.case import Verdict
 from mcpwire.check.cases import CASES
 from mcpwire.check.cases.fuzz import SECRET_NAME
+from mcpwire.check.clients import ALL_CASES
+from mcpwire.check.clients import CASES as CLIENT_CASES
+from mcpwire.check.clients.runner import run_client
 from mcpwire.check.official import find_suite, run_official
 from mcpwire.check.pages import write_pages
 from mcpwire.check.reports import (
@@ -30,13 +33,13 @@ from mcpwire.check.runner import Options as RunOptions
 from mcpwire.cli.failures import Exit, UsageError, unknown_name, usage_errors
 from mcpwire.cli.output import Output, check_writable, read_file, write_file, writing_to
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import make_target
+from mcpwire.cli.targets import client_words, make_target
 from mcpwire.errors import ConnectError, HTTPError
 from mcpwire.versions import LATEST, LATEST_SESSION
 from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from mcpwire.check.case import Case
     from mcpwire.check.results import Result
@@ -50,6 +53,20 @@ _FINDING_VERDICTS: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG}
 
 def check(options: Options) -> int:
     """Run the cases against a server."""
+    return _check(options, CASES, _run_suite if options.official else _run_cases)
+
+
+def check_client(options: Options) -> int:
+    """Run the cases against a client."""
+    return _check(options, CLIENT_CASES, _run_client_cases)
+
+
+def _check(
+    options: Options,
+    cases: Iterable[Case],
+    run_all: Callable[[Options, RunOptions, Output], Awaitable[Report]],
+) -> int:
+    """Select the cases, run them and write the reports; return the exit code."""
     for path in filter(None, (getattr(options, name) for name in _FORMATS)):
         check_writable(path)
     if options.fail_on == "worse" and options.baseline is None:
@@ -58,11 +75,10 @@ def check(options: Options) -> int:
         text = None if options.baseline is None else read_file(options.baseline)
         baseline = None if text is None else read_baseline(text)
         run_options = _run_options(options)
-        select(run_options)
+        select(run_options, cases)
     for folder in filter(None, (options.html, options.tapes)):
         with writing_to(folder):
             Path(folder).mkdir(parents=True, exist_ok=True)
-    run_all = _run_suite if options.official else _run_cases
 
     async def perform(output: Output, _: Signals) -> int:
         report = await run_all(options, run_options, output)
@@ -166,6 +182,16 @@ async def _run_cases(
 _STATUS: Final = re.compile(r": HTTP (\d+)")
 
 
+async def _run_client_cases(
+    options: Options, run_options: RunOptions, output: Output
+) -> Report:
+    command = client_words(options)
+    with output.waiting(f"starting {command[0]} ..."):
+        return await run_client(
+            command, run_options, http=options.over_http, on_result=_progress(output)
+        )
+
+
 async def _run_suite(
     options: Options, run_options: RunOptions, output: Output
 ) -> Report:
@@ -241,7 +267,8 @@ def list_cases(options: Options) -> int:
     """List the cases."""
     with usage_errors():
         cases = select(
-            RunOptions(only=tuple(options.chosen), speed="full", hostile=True)
+            RunOptions(only=tuple(options.chosen), speed="full", hostile=True),
+            ALL_CASES,
         )
     width = max(len(case.id) for case in cases)
     Output(is_json=options.json).result(
@@ -256,7 +283,7 @@ def list_cases(options: Options) -> int:
 
 
 def _case_document(case: Case) -> dict[str, Any]:
-    fields = ("title", "source", "rules", "revisions", "transports", "needs")
+    fields = ("role", "title", "source", "rules", "revisions", "transports", "needs")
     return {
         "id": case.id,
         "family": case.family,
@@ -270,9 +297,9 @@ def _case_document(case: Case) -> dict[str, Any]:
 def explain(options: Options) -> int:
     """Explain one case."""
     (case_id,) = options.words
-    case = next((case for case in CASES if case.id == case_id), None)
+    case = next((case for case in ALL_CASES if case.id == case_id), None)
     if case is None:
-        ids = [case.id for case in CASES]
+        ids = [case.id for case in ALL_CASES]
         raise unknown_name(
             f"no case {case_id!r}", case_id, ids, "; see mcpwire check list"
         )

@@ -309,10 +309,8 @@ class Terminal:
         import termios
 
         self._buffer = b""
-        try:
+        with contextlib.suppress(termios.error):  # the terminal has gone
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        except termios.error:  # pragma: no cover - the terminal has gone
-            return
 
     async def prompt(self, prompt: str) -> str:
         """Show a prompt and return the stripped line that the person types."""

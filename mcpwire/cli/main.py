@@ -42,7 +42,8 @@ class Command(NamedTuple):
     summary: str
     groups: tuple[type[o.Group], ...]
     target: str = "TARGET"
-    """The first word: `TARGET`, any server; `URL`, one at a URL; empty: no server."""
+    """The first word: `TARGET`, any server; `URL`, one at a URL; `CLIENT`, the command
+    line of a client; empty: none of them."""
 
     words: str = ""
     """The words after the target: `NAME`, `[OPTIONAL]`, `[ANY NUMBER ...]`."""
@@ -61,9 +62,8 @@ class Command(NamedTuple):
         head = f"mcpwire {name} [options]"
         words = f" {self.words}" if self.words else ""
         first = f"{head}{self.target and f' {self.target}'}{words}"
-        if self.target != "TARGET":
-            return first
-        return f"{first}\n       {head}{words} -- SERVER [ARG ...]"
+        last = {"TARGET": "SERVER", "CLIENT": "CLIENT"}.get(self.target)
+        return f"{first}\n       {head}{words} -- {last} [ARG ...]" if last else first
 
 
 ARGUMENTS: Final = """\
@@ -112,8 +112,18 @@ so that a figure of two equal servers is hardly ever called worse.
 exit codes of bench compare: 0 no figure is worse, 9 a figure is worse.
 """
 
+CHECK_CLIENT: Final = """\
+CLIENT is the command line of a client, quoted as one word, that connects to its server,
+sends some requests, and ends. {target} in it is replaced by the command line of the
+server that checks it, or with --http by its URL; without {target} it is appended to the
+command line. The client is started once for most cases, several at the same time; it is
+judged by its messages and by its end. Requires the package jsonschema-rs.
+
+exit codes: as those of check.
+"""
+
 CLIENTS: Final = """\
-Here TARGET is the command line of the client: a program that calls the tool `echo` any
+CLIENT is the command line of the client: a program that calls the tool `echo` any
 number of times, and exits. {target} in it is replaced by the command line of the
 server, or with --http by its URL; without {target} it is appended to the command line.
 """
@@ -170,6 +180,7 @@ SERVER_GROUPS: Final = (
 )
 CLIENT_GROUPS: Final = (*COMMON_GROUPS, *SERVER_GROUPS)
 BENCH_GROUPS: Final = (*COMMON_GROUPS, o.Config, o.Process, o.Url, o.Mode)
+LOAD_GROUPS: Final = (o.Processes, o.Limits, o.LoadReports, *BENCH_GROUPS)
 CALL_GROUPS: Final = (o.ServerRequests, o.ServerMessages)
 LOGIN_GROUPS: Final = (o.Config, o.Url, o.Login)
 
@@ -235,10 +246,20 @@ COMMANDS: Final[dict[str, Command]] = {
         "check:check",
         "check a server against the specification",
         (
-            *(o.CaseSelection, o.Cases, o.CheckSettings, o.ServerWait),
+            *(o.CaseSelection, o.Cases, o.CheckLimits, o.ServerChecks, o.ServerWait),
             *(o.CheckReports, o.Results, o.Verbose, o.Config, o.Process, o.Url),
         ),
         details=CHECK,
+    ),
+    "check client": Command(
+        "check:check_client",
+        "check a client against the specification",
+        (
+            *(o.OverHttp, o.CaseSelection, o.Cases, o.CheckLimits),
+            *(o.CheckReports, o.Results, o.Verbose),
+        ),
+        target="CLIENT",
+        details=CHECK_CLIENT,
     ),
     "check list": Command(
         "check:list_cases", "list the cases", (o.Results, o.CaseSelection), target=""
@@ -269,7 +290,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "measure the latency and cost of a server, and the load that it can take",
         (
             *(o.Workload, o.LoadSize, o.Rounds, o.LoadShape, o.Against, o.WithFloor),
-            *(o.Processes, o.Limits, o.LoadReports, *BENCH_GROUPS),
+            *LOAD_GROUPS,
         ),
         words="[KEY=VALUE ...]",
         details=BENCH,
@@ -293,27 +314,22 @@ COMMANDS: Final[dict[str, Command]] = {
     "bench soak": Command(
         "bench:soak",
         "measure growth of memory and latency under long load",
-        (
-            *(o.Workload, o.LoadSize, o.Processes, o.Limits, o.LoadReports),
-            *BENCH_GROUPS,
-        ),
+        (o.Workload, o.LoadSize, *LOAD_GROUPS),
         words="[KEY=VALUE ...]",
         details=SOAK,
     ),
     "bench gateway": Command(
         "bench:gateway",
         "measure the cost of a gateway in front of a server",
-        (
-            *(o.Workload, o.LoadSize, o.Rounds, o.Processes, o.Limits),
-            *(o.LoadReports, *BENCH_GROUPS),
-        ),
+        (o.Workload, o.LoadSize, o.Rounds, *LOAD_GROUPS),
         words="[KEY=VALUE ...]",
         details=GATEWAYS,
     ),
     "bench client": Command(
         "bench:client",
         "measure the cost of a client, with a server that does nothing",
-        (o.ClientRuns, o.Results),
+        (o.OverHttp, o.ClientRuns, o.Results),
+        target="CLIENT",
         details=CLIENTS,
     ),
     "bench floor": Command(

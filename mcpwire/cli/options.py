@@ -467,7 +467,8 @@ class Mode(Group, title="any server"):
 class CaseSelection(Group, title="which cases"):
     chosen: list[str] = option(
         "--only ID|FAMILY|LEVEL",
-        "only these cases: an id or its prefix, a family, must, should or robust",
+        "only these cases: an id or its part before the dot, a family, must, should "
+        "or robust",
     )
 
 
@@ -479,15 +480,12 @@ class Cases(Group, title="which cases"):
     full: bool = option(
         "--full", "also slow cases, and every case in all its protocol versions"
     )
-    hostile: bool = option(
-        "--hostile", "also cases that flood the server or exhaust its resources"
-    )
     case_profile: str | None = option(
         "--profile NAME", "a fixed set of cases, such as 2026.1"
     )
 
 
-class CheckSettings(Group, title="the run"):
+class CheckLimits(Group, title="the run"):
     timeout: float | None = option(
         "--timeout SECONDS",
         "time limit for each answer (default 5)",
@@ -501,6 +499,12 @@ class CheckSettings(Group, title="the run"):
     )
     budget: float | None = option(
         "--budget TIME", "stop after this time, such as 60s or 5m", type=parse_duration
+    )
+
+
+class ServerChecks(Group, title="the run"):
+    hostile: bool = option(
+        "--hostile", "also cases that flood the server or exhaust its resources"
     )
     roles: list[tuple[str, str]] = option(
         "--map ROLE=TOOL",
@@ -633,10 +637,13 @@ class SizeCalls(Group, title=MEASURED):
     )
 
 
-class ClientRuns(Group, title="the client"):
+class OverHttp(Group, title="the client"):
     over_http: bool = option(
         "--http", "give the client a URL instead of a command line"
     )
+
+
+class ClientRuns(Group, title="the client"):
     client_rounds: int = option("--rounds N", "number of runs (default 3)", default=3)
     client_timeout: float = option(
         "--timeout SECONDS",
@@ -797,7 +804,8 @@ class Options(
     Completion,
     CaseSelection,
     Cases,
-    CheckSettings,
+    CheckLimits,
+    ServerChecks,
     ServerWait,
     CheckReports,
     Workload,
@@ -812,6 +820,7 @@ class Options(
     Limits,
     LoadReports,
     ComparedFigures,
+    OverHttp,
     ClientRuns,
     FloorTime,
     Browser,

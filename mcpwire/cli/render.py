@@ -18,27 +18,16 @@ if TYPE_CHECKING:
 
     from mcpwire.cli.output import Output
     from mcpwire.client import Client
-    from mcpwire.types import (
-        CallToolResult,
-        ContentBlock,
-        GetPromptResult,
-        Prompt,
-        Resource,
-        ResourceTemplate,
-        Skill,
-        Tool,
-        ToolAnnotations,
-    )
 
 
-def tool_text(result: CallToolResult) -> str:
+def tool_text(result: types.CallToolResult) -> str:
     """Return the text of a result, or its structured content if it has no content."""
     if not result.content and result.structured_content is not types.UNSET:
         return json.dumps(result.structured_content, indent=2, ensure_ascii=False)
     return "\n".join(block_text(block) for block in result.content)
 
 
-def prompt_text(result: GetPromptResult) -> str:
+def prompt_text(result: types.GetPromptResult) -> str:
     """Return the messages of a prompt, each with its role."""
     return "\n".join(
         f"[{message.role}]\n{block_text(message.content)}"
@@ -46,7 +35,7 @@ def prompt_text(result: GetPromptResult) -> str:
     )
 
 
-def block_text(block: ContentBlock) -> str:
+def block_text(block: types.ContentBlock) -> str:
     """Return the text of a text block, or a description of another block."""
     if isinstance(block, types.TextContent):
         return block.text
@@ -156,36 +145,36 @@ def section(
         yield from _entry(*describe(item, width), style)
 
 
-def tool(item: Tool, width: int | None) -> Entry:
+def tool(item: types.Tool, width: int | None) -> Entry:
     """Return the entry of a tool."""
     description = item.description or item.title
     return tool_signature(item, width), badges(item.annotations), description
 
 
-def resource(item: Resource, _: int | None) -> Entry:
+def resource(item: types.Resource, _: int | None) -> Entry:
     """Return the entry of a resource."""
     size = f"{item.size:,} bytes" if item.size is not None else None
     return [item.uri], (item.mime_type, size), _item_label(item)
 
 
-def template(item: ResourceTemplate, _: int | None) -> Entry:
+def template(item: types.ResourceTemplate, _: int | None) -> Entry:
     """Return the entry of a resource template."""
     return [item.uri_template], (item.mime_type,), _item_label(item)
 
 
-def prompt(item: Prompt, width: int | None) -> Entry:
+def prompt(item: types.Prompt, width: int | None) -> Entry:
     """Return the entry of a prompt."""
     return prompt_signature(item, width), (), item.description or item.title
 
 
-def skill(item: Skill, _: int | None) -> Entry:
+def skill(item: types.Skill, _: int | None) -> Entry:
     """Return the entry of a skill."""
     files = "dynamic" if item.is_dynamic else f"{len(item.resources)} file(s)"
     name, description = one_line(item.name), first_line(item.description)
     return [item.uri], (files,), f"{name}: {description}" if description else name
 
 
-def _item_label(item: Resource | ResourceTemplate) -> str:
+def _item_label(item: types.Resource | types.ResourceTemplate) -> str:
     name, description = one_line(item.display_name), first_line(item.description)
     return f"{name}: {description}" if description and description != name else name
 
@@ -282,13 +271,13 @@ def _layout(name: str, parts: list[str], result: str, width: int | None) -> list
     return [start, *(f"    {part}," for part in escaped), end]
 
 
-def tool_signature(tool: Tool, width: int | None = None) -> list[str]:
+def tool_signature(tool: types.Tool, width: int | None = None) -> list[str]:
     """Return the signature of a tool, as lines."""
     returns = f" -> {result_name(tool.output_schema)}" if tool.output_schema else ""
     return _layout(tool.name, parameters(tool.input_schema), returns, width)
 
 
-def prompt_signature(prompt: Prompt, width: int | None = None) -> list[str]:
+def prompt_signature(prompt: types.Prompt, width: int | None = None) -> list[str]:
     """Return the signature of a prompt, as lines; all its arguments are text."""
     parts = [
         argument.name if argument.required else f"{argument.name}?"
@@ -297,7 +286,7 @@ def prompt_signature(prompt: Prompt, width: int | None = None) -> list[str]:
     return _layout(prompt.name, parts, "", width)
 
 
-def badges(hints: ToolAnnotations | None) -> list[str]:
+def badges(hints: types.ToolAnnotations | None) -> list[str]:
     """Return words for the server's hints about a tool's effects."""
     if hints is None:
         return []

@@ -38,7 +38,7 @@ from mcpwire.errors import (
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.types import encode
 from mcpwire.versions import Era
-from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.wire.json import loads_object
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -507,7 +507,7 @@ class Timing:
                 total = 0
             elif event == "send":
                 total += len(data) + 1
-                message = _parse_message(data)
+                message = loads_object(data)
                 if at > self._started and message.get("method") == TIMED_METHOD:
                     requests[message["id"]] = {"queued": self._milliseconds_at(at)}
                     ends[message["id"]] = total
@@ -528,7 +528,7 @@ class Timing:
                 line_at = line_at if is_partial else at
                 is_partial = not data
             elif event == "receive":
-                message = _parse_message(data)
+                message = loads_object(data)
                 id = message.get("id")
                 if "method" not in message and type(id) is int and id in requests:
                     requests[id]["first byte"] = self._milliseconds_at(line_at)
@@ -537,11 +537,3 @@ class Timing:
 
     def _milliseconds_at(self, at: float) -> float:
         return round((at - self._started) * 1000, 3)
-
-
-def _parse_message(line: bytes) -> dict[str, Any]:
-    try:
-        message = loads(line)
-    except JSONDecodeError:
-        return {}
-    return message if isinstance(message, dict) else {}

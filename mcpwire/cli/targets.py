@@ -84,6 +84,13 @@ def _command_target(command: tuple[str, ...]) -> Stdio:
     return Stdio(command[0], command[1:])
 
 
+def client_words(options: Options) -> tuple[str, ...]:
+    """Return the command line of a client."""
+    if len(options.command) == 1:
+        return split_command(options.command[0], "client")
+    return options.command
+
+
 def split_command(line: str, owner: str) -> tuple[str, ...]:
     """Split a command line into words as a POSIX shell does."""
     import shlex

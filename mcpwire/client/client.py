@@ -246,11 +246,18 @@ class Client:
     ) -> None:
         """Create the request, subscription and tool layers above the connection."""
         connection = self._connection
+        response_cache = None
+        if cache is not False:
+            from mcpwire.protocol.cache import ResponseCache
+
+            response_cache = ResponseCache() if cache is True else cache
+            connection.inbound.notification_hooks.append(response_cache.invalidate)
+            connection.inbound.missed_hooks.append(response_cache.clear)
         self._requests = self._requests_type(
             connection,
             timeout=check_timeout(timeout),
             max_timeout=check_timeout(max_timeout, "max_timeout"),
-            cache=_make_cache(cache, connection),
+            cache=response_cache,
         )
         self._subscriptions = Subscriptions(connection, self._requests)
         self._known_tools = KnownTools(_warn_of_patterns)
@@ -1156,17 +1163,3 @@ def _warn_of_patterns(tool: str, patterns: tuple[str, ...]) -> None:
 
 def _check_validate(validate: str) -> None:
     check_choice(validate, "validate", ("off", "warn", "error"))
-
-
-def _make_cache(
-    cache: ResponseCache | bool,  # noqa: FBT001 - public option
-    connection: Connection,
-) -> ResponseCache | None:
-    if cache is False:
-        return None
-    from mcpwire.protocol.cache import ResponseCache
-
-    response_cache = ResponseCache() if cache is True else cache
-    connection.inbound.notification_hooks.append(response_cache.invalidate)
-    connection.inbound.missed_hooks.append(response_cache.clear)
-    return response_cache

@@ -322,7 +322,7 @@ class Requests:
             return await self._answer_input(method, step, options.deadline)
         assert type(step) is Call
         spec = find_method(step.method)
-        if self.cache is not None and spec is not None and spec.list_key is not None:
+        if spec is not None and spec.list_key is not None:
             return await self._complete(step.method, step.params, options)
         return await self.perform(step.method, dict(step.params), options)
 

@@ -19,8 +19,9 @@ from mcpwire.errors import InternalError, InvalidRequest, ResourceNotFound, RPCE
 from mcpwire.gateway.catalog import Descriptions
 from mcpwire.gateway.downstream import Downstream
 from mcpwire.gateway.forwarding import apply_headers
+from mcpwire.gateway.merging import CAPABILITIES
 from mcpwire.gateway.plan import BY_PATH
-from mcpwire.gateway.routes import CAPABILITIES, SERVED, routes
+from mcpwire.gateway.routes import SERVED, routes
 from mcpwire.gateway.session_ids import ChosenServer, SessionData
 from mcpwire.gateway.subscriptions import forget_session, notify_roots_changed
 from mcpwire.gateway.translation import TaskIds

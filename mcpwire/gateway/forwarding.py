@@ -33,25 +33,10 @@ from mcpwire.errors import (
     TransportError,
     UrlElicitationRequired,
 )
+from mcpwire.gateway import translation
 from mcpwire.gateway.downstream import RelayedCall
-from mcpwire.gateway.translation import (
-    ELICIT,
-    ROUND_MEMBERS,
-    accepts_input_requests,
-    convert_capabilities,
-    convert_error,
-    convert_meta,
-    convert_request,
-    convert_result,
-    remove_members,
-    url_elicitations,
-)
+from mcpwire.protocol import methods
 from mcpwire.protocol.http_headers import check_headers
-from mcpwire.protocol.methods import (
-    available_method,
-    declared_extensions,
-    is_capability_declared,
-)
 from mcpwire.protocol.multistep import (
     COMPLETE,
     INPUT_REQUIRED,
@@ -115,20 +100,20 @@ async def forward(
             raw = tasks.record_task(upstream.name, raw)
             if relayed.call.wants_progress:
                 upstream.keep_task_call(relayed.call)
-        return convert_result(raw, Era.SESSION, Era.SESSION)
+        return translation.convert_result(raw, Era.SESSION, Era.SESSION)
     declared = request.client_capabilities
     if declared != upstream.downstream.capabilities:  # differs in a shared set
-        capabilities = convert_capabilities(
+        capabilities = translation.convert_capabilities(
             declared, request.revision, agreement.revision
         )
         relayed.add_meta(CLIENT_CAPABILITIES, capabilities)
     if request.session is None:
-        return convert_result(
+        return translation.convert_result(
             await _stateless_to_stateless(relayed), Era.STATELESS, Era.STATELESS
         )
     _sync_log_level(relayed, request.session.log_level)
     raw = await _run_input_rounds(relayed, await relayed.send(params))
-    return convert_result(raw, Era.STATELESS, Era.SESSION)
+    return translation.convert_result(raw, Era.STATELESS, Era.SESSION)
 
 
 def _enables_extension(
@@ -138,9 +123,9 @@ def _enables_extension(
     revision = upstream.revision
     if revision is None or revision.era is not request.era:
         return False
-    extensions = declared_extensions(request.client_capabilities)
-    spec = available_method(method, revision, "client", extensions)
-    return spec is not None and spec.extension in declared_extensions(
+    extensions = methods.declared_extensions(request.client_capabilities)
+    spec = methods.available_method(method, revision, "client", extensions)
+    return spec is not None and spec.extension in methods.declared_extensions(
         upstream.capabilities
     )
 
@@ -179,7 +164,7 @@ async def _stateless_to_session(relayed: RelayedRequest) -> Json:
     """Send a stateless request to a server with a session."""
     request, upstream = relayed.request, relayed.upstream
     suspended = upstream.downstream.suspended
-    spec = available_method(relayed.method, LATEST, "client")
+    spec = methods.available_method(relayed.method, LATEST, "client")
     may_need_input = spec is not None and spec.may_need_input
     try:
         if may_need_input and "requestState" in request.params:
@@ -190,7 +175,8 @@ async def _stateless_to_session(relayed: RelayedRequest) -> Json:
         if level is not None:
             await upstream.set_level(level)
         coroutine = _send_to_session(relayed)
-        if may_need_input and accepts_input_requests(request.client_capabilities):
+        declared = request.client_capabilities
+        if may_need_input and translation.accepts_input_requests(declared):
             return await suspended.perform(relayed.call, coroutine)
         return await coroutine
     except UrlElicitationRequired as error:
@@ -198,25 +184,28 @@ async def _stateless_to_session(relayed: RelayedRequest) -> Json:
 
 
 async def _send_to_session(relayed: RelayedRequest) -> Json:
-    raw = await relayed.send(remove_members(relayed.params, ROUND_MEMBERS))
-    return convert_result(raw, Era.SESSION, Era.STATELESS)
+    params = translation.remove_members(relayed.params, translation.ROUND_MEMBERS)
+    raw = await relayed.send(params)
+    return translation.convert_result(raw, Era.SESSION, Era.STATELESS)
 
 
 def _convert_to_input_requests(
     error: UrlElicitationRequired, request: RequestContext, *, may_need_input: bool
 ) -> Json:
     """Return the URL elicitations that a failed call requires, as input requests."""
-    elicitations = url_elicitations(error.data)
-    declared = is_capability_declared(request.client_capabilities, "elicitation.url")
+    elicitations = translation.url_elicitations(error.data)
+    declared = methods.is_capability_declared(
+        request.client_capabilities, "elicitation.url"
+    )
     if not (may_need_input and declared and elicitations):
         raise error
     return {
         "resultType": INPUT_REQUIRED,
         "inputRequests": {
             f"{URL_KEY_PREFIX}{number}": {
-                "method": ELICIT,
-                "params": convert_request(
-                    ELICIT, {**elicitation, "mode": "url"}, LATEST, new_id=""
+                "method": methods.ELICIT,
+                "params": translation.convert_request(
+                    methods.ELICIT, {**elicitation, "mode": "url"}, LATEST, new_id=""
                 ),
             }
             for number, elicitation in enumerate(elicitations, 1)
@@ -244,7 +233,7 @@ class RelayedRequest:
         self.params = params
         self.request = request
         self.call = RelayedCall(request)
-        self.meta: Mapping[str, Any] | None = convert_meta(request.meta)
+        self.meta: Mapping[str, Any] | None = translation.convert_meta(request.meta)
         # One deadline for all input rounds together.
         self.deadline: Deadline | None = upstream.client.requests.deadline(UNSET)
 
@@ -287,7 +276,7 @@ class RelayedRequest:
             in_flight.cancel(call, asyncio.get_running_loop().time())
             if isinstance(error, asyncio.CancelledError):
                 raise
-            raise convert_error(upstream.name, method, error) from error
+            raise translation.convert_error(upstream.name, method, error) from error
         except MCPError as error:
             if isinstance(error, TransportError):
                 logger.warning(
@@ -298,7 +287,7 @@ class RelayedRequest:
                     kind=upstream.name,
                     extra={"server": upstream.name, "error": error},
                 )
-            raise convert_error(upstream.name, method, error) from error
+            raise translation.convert_error(upstream.name, method, error) from error
         finally:
             in_flight.finish(call)
 
@@ -330,7 +319,8 @@ async def _run_input_rounds(relayed: RelayedRequest, raw: Json) -> Json:
     except (RPCError, ToolError):
         raise
     except MCPError as error:
-        raise convert_error(relayed.upstream.name, relayed.method, error) from error
+        name, method = relayed.upstream.name, relayed.method
+        raise translation.convert_error(name, method, error) from error
 
 
 async def _perform_step(relayed: RelayedRequest, step: Step) -> Any:

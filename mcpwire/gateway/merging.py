@@ -427,14 +427,15 @@ def _make_matcher(text: str) -> Callable[[str], bool]:
 
 _NOV_2024, _MAR_2025, *_ = REVISIONS
 
-_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "tools": ("listChanged",),
-    "prompts": ("listChanged",),
-    "resources": ("subscribe", "listChanged"),
-    "completions": (),
-    "logging": (),
+CAPABILITIES: Final[dict[str, Any]] = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "completions": {},
+    "logging": {},
 }
-"""The capabilities that are merged, with the flags that any server can add."""
+"""All capabilities of a gateway, with the flags that any server can add; a client gets
+those that its servers have."""
 
 
 def merge_capabilities(
@@ -446,7 +447,7 @@ def merge_capabilities(
     """Return the combined capabilities of servers, in the form of a revision."""
     merged: dict[str, dict[str, Any]] = {}
     for capabilities in declared:
-        for name, flags in _FLAGS.items():
+        for name, flags in CAPABILITIES.items():
             settings = capabilities.get(name)
             if settings is None or settings is False:
                 continue
@@ -460,7 +461,7 @@ def merge_capabilities(
     if revision < _MAR_2025:
         # 2024-11-05 has completion without a capability for it.
         merged.pop("completions", None)
-    return {name: merged[name] for name in (*_FLAGS, *merged) if name in merged}
+    return {name: merged[name] for name in (*CAPABILITIES, *merged) if name in merged}
 
 
 def merge_instructions(instructions: Iterable[tuple[str, str | None]]) -> str | None:

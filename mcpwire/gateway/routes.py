@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, RPCError
 from mcpwire.gateway.catalog import call_extra
 from mcpwire.gateway.forwarding import forward
-from mcpwire.gateway.merging import has_links, replace_links, replace_uris
+from mcpwire.gateway.merging import CAPABILITIES, has_links, replace_links, replace_uris
 from mcpwire.gateway.plan import Static
 from mcpwire.gateway.subscriptions import listen, set_level, subscribe, unsubscribe
 from mcpwire.gateway.tasks import TASK_CAPABILITIES, task_handlers
@@ -36,15 +36,6 @@ if TYPE_CHECKING:
     from mcpwire.tools.transforms import ToolTransform
 
     Json = dict[str, Any]
-
-CAPABILITIES: Final[dict[str, Any]] = {
-    "tools": {"listChanged": True},
-    "prompts": {"listChanged": True},
-    "resources": {"subscribe": True, "listChanged": True},
-    "completions": {},
-    "logging": {},
-}
-"""All capabilities of a gateway; a client gets those that its servers have."""
 
 SERVED: Final = {**CAPABILITIES, **TASK_CAPABILITIES}
 """`CAPABILITIES` with tasks, which a client gets if a server has them."""

@@ -150,46 +150,39 @@ async def listen(
     The acknowledgement omits what a server refuses (2026-07-28
     basic/patterns/subscriptions).
     """
-    # The limit is for all sets, and is checked before any request to a server.
-    with upstreams.gateway.listens.open_subscription(request.info.owner) as ended:
-        return await _listen(ended, params, request, upstreams)
-
-
-async def _listen(
-    ended: asyncio.Event,
-    params: dict[str, Any],
-    request: RequestContext,
-    upstreams: Upstreams,
-) -> dict[str, Any]:
     raw_filter = params.get("notifications")
     fields = raw_filter if type(raw_filter) is dict else {}
     resources: list[ResourceSubscription] = []
     tasks = WatchedTasks()
-    try:
-        uris = _parse_texts(fields.get("resourceSubscriptions"))
-        resources = [ResourceSubscription(upstreams, uri) for uri in uris]
-        found = await asyncio.gather(*(each.open_at_owner() for each in resources))
-        accepted = {uri for uri, is_open in zip(uris, found, strict=True) if is_open}
-        subscriptions = Subscriptions(
-            upstreams.hub,
-            subscriptions=upstreams.gateway.listens,
-            capabilities=lambda: upstreams.capabilities(request.revision),
-            watchable_uris=lambda requested, _: [
-                uri for uri in requested if uri in accepted
-            ],
-        )
-        ids = fields.get("taskIds")
-        if ids and TASKS in declared_extensions(request.client_capabilities):
-            subscriptions.tasks = tasks  # type: ignore[assignment] # it has the methods used here
-            await tasks.add(_parse_texts(ids), request, upstreams)
-        return await subscriptions.listen_until(ended, params, request)
-    finally:
-        # In tasks of their own: a cancelled caller cannot await them.
-        for resource in resources:
-            if resource.is_recorded:
-                resource.upstream.spawn(resource.close())
-        for upstream, name in tasks.names:
-            upstream.spawn(tasks.remove(name))
+    # The limit is for all sets, and is checked before any request to a server.
+    with upstreams.gateway.listens.open_subscription(request.info.owner) as ended:
+        try:
+            uris = _parse_texts(fields.get("resourceSubscriptions"))
+            resources = [ResourceSubscription(upstreams, uri) for uri in uris]
+            found = await asyncio.gather(*(each.open_at_owner() for each in resources))
+            accepted = {
+                uri for uri, is_open in zip(uris, found, strict=True) if is_open
+            }
+            subscriptions = Subscriptions(
+                upstreams.hub,
+                subscriptions=upstreams.gateway.listens,
+                capabilities=lambda: upstreams.capabilities(request.revision),
+                watchable_uris=lambda requested, _: [
+                    uri for uri in requested if uri in accepted
+                ],
+            )
+            ids = fields.get("taskIds")
+            if ids and TASKS in declared_extensions(request.client_capabilities):
+                subscriptions.tasks = tasks  # type: ignore[assignment] # has the methods
+                await tasks.add(_parse_texts(ids), request, upstreams)
+            return await subscriptions.listen_until(ended, params, request)
+        finally:
+            # In tasks of their own: a cancelled caller cannot await them.
+            for resource in resources:
+                if resource.is_recorded:
+                    resource.upstream.spawn(resource.close())
+            for upstream, name in tasks.names:
+                upstream.spawn(tasks.remove(name))
 
 
 def _parse_texts(value: Any) -> list[str]:

@@ -26,8 +26,8 @@ from mcpwire.errors import (
     excerpt,
     rpc_error,
 )
-from mcpwire.protocol.input_requests import is_supported
-from mcpwire.protocol.methods import LEVELS, TASKS, available_method
+from mcpwire.protocol import methods
+from mcpwire.protocol.input_requests import METHODS, is_supported
 from mcpwire.types._base import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -47,11 +47,7 @@ if TYPE_CHECKING:
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
 
-ELICIT: Final = "elicitation/create"
-SAMPLE: Final = "sampling/createMessage"
-ROOTS: Final = "roots/list"
-
-_FAMILIES: Final = {ELICIT: "elicitation", SAMPLE: "sampling", ROOTS: "roots"}
+_FAMILIES: Final = {method: name for name, method in METHODS.items()}
 
 
 def unsupported_error(
@@ -62,14 +58,14 @@ def unsupported_error(
 ) -> RPCError | None:
     """Return the error for a request that a client does not support, or ``None``."""
     family = _FAMILIES.get(method)
-    if family is None or available_method(method, revision, "server") is None:
+    if family is None or methods.available_method(method, revision, "server") is None:
         return MethodNotFound(
             f"the client of the gateway does not answer {excerpt(method)}"
         )
-    if params is None and method != ROOTS:
+    if params is None and method != methods.ROOTS:
         return InvalidParams(f"{method} needs params")
     needed = family
-    if method == ELICIT:
+    if method == methods.ELICIT:
         assert params is not None
         needed = (
             "elicitation.url" if params.get("mode") == "url" else "elicitation.form"
@@ -90,9 +86,9 @@ def convert_request(
     if params is None:
         return None
     converted = _remove_progress_token(params)
-    if method == ELICIT:
+    if method == methods.ELICIT:
         return _convert_elicitation(converted, revision, new_id)
-    if method == SAMPLE and revision < _NOV_2025:
+    if method == methods.SAMPLE and revision < _NOV_2025:
         return _split_messages(converted)
     return converted
 
@@ -145,7 +141,7 @@ def convert_answer(
 ) -> dict[str, Any]:
     """Convert a client's answer to the server's revision; mostly unchanged."""
     content = answer.get("content")
-    if method != SAMPLE or revision >= _NOV_2025 or type(content) is not list:
+    if method != methods.SAMPLE or revision >= _NOV_2025 or type(content) is not list:
         return answer
     if len(content) != 1:
         raise InternalError(
@@ -202,9 +198,7 @@ def convert_capabilities(
         # Extensions of the stateless era, tasks above all, differ from those with the
         # same name in sessions (SEP-2663, "Backward Compatibility").
         if target.era is Era.SESSION:
-            extensions = {
-                id: settings for id, settings in extensions.items() if id != TASKS
-            }
+            extensions = {k: v for k, v in extensions.items() if k != methods.TASKS}
         if extensions:
             converted["extensions"] = dict(extensions)
     return converted
@@ -273,7 +267,7 @@ def remove_members(fields: dict[str, Any], names: frozenset[str]) -> dict[str, A
     return {key: value for key, value in fields.items() if key not in names}
 
 
-_RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
+_RANKS: Final = {level: rank for rank, level in enumerate(methods.LEVELS)}
 
 
 def is_at_least(level: object, minimum: str | None) -> bool:

@@ -34,18 +34,9 @@ from mcpwire.errors import (
     RPCError,
     TransportError,
 )
+from mcpwire.gateway import translation
 from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.forwarding import with_forwarded_headers
-from mcpwire.gateway.translation import (
-    InFlightCalls,
-    convert_answer,
-    convert_capabilities,
-    convert_request,
-    is_at_least,
-    needs_lower_level,
-    replace_task_id,
-    unsupported_error,
-)
 from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
 from mcpwire.protocol.methods import ELICIT, find_method, is_capability_declared
 from mcpwire.protocol.subscriptions import Filter
@@ -97,7 +88,7 @@ class Upstream:
         self.retry_at = 0.0  # time of the next attempt, by the loop's clock
         self.problems: dict[str, Exception] = {}  # errors of its lists, by method
         self.calls = 0
-        self.in_flight: InFlightCalls[RelayedCall] = InFlightCalls()
+        self.in_flight = translation.InFlightCalls[RelayedCall]()
         self.task_calls: dict[RequestId | None, RelayedCall] = {}
         # A task's id at the server -> the functions that get its changes.
         self.task_listeners: defaultdict[str, set[NotifyFn]] = defaultdict(set)
@@ -194,10 +185,10 @@ class Upstream:
         revision, declared = downstream.revision, downstream.capabilities
         if call is not None:
             revision, declared = call.request.revision, call.request.client_capabilities
-        error = unsupported_error(method, params, revision, declared)
+        error = translation.unsupported_error(method, params, revision, declared)
         if error is not None:
             raise error
-        converted = convert_request(
+        converted = translation.convert_request(
             method, params, revision, new_id=secrets.token_urlsafe(16)
         )
         tasks = downstream.tasks
@@ -206,7 +197,7 @@ class Upstream:
                 converted["requestedSchema"] = _older_form(converted, revision)
             converted = tasks.to_client(self.name, converted)
         answer = await downstream.send_request(method, converted, call)
-        return convert_answer(
+        return translation.convert_answer(
             method, tasks.to_server(self.name, answer), revision_of_server
         )
 
@@ -280,7 +271,7 @@ class Upstream:
         session = self.downstream.session
         params = self.downstream.tasks.to_client(self.name, params)
         if session is not None:
-            if not is_at_least(params.get("level"), session.log_level):
+            if not translation.is_at_least(params.get("level"), session.log_level):
                 return
             if call is not None and call.request.is_open:
                 call.request.notify(method, params)
@@ -291,7 +282,7 @@ class Upstream:
             level: str | None = request.meta.get(LOG_LEVEL)
             if request.session is not None:
                 level = request.session.log_level
-            if is_at_least(params.get("level"), level):
+            if translation.is_at_least(params.get("level"), level):
                 request.notify(method, params)
 
     def _find_call(self, handle: object | None) -> RelayedCall | None:
@@ -308,7 +299,8 @@ class Upstream:
         raw = params.get("taskId")
         name = self.downstream.tasks.name(self.name, raw) if type(raw) is str else None
         if name is not None:
-            self.downstream.notify(method, replace_task_id(params, str(raw), name))
+            renamed = translation.replace_task_id(params, str(raw), name)
+            self.downstream.notify(method, renamed)
 
     def keep_task_call(self, call: RelayedCall) -> None:
         """Relay the progress of a call that has become a task."""
@@ -333,7 +325,7 @@ class Upstream:
         if listeners:
             name = self.downstream.tasks.claim(self.name, str(raw))
             for send in list(listeners):
-                send(method, replace_task_id(params, str(raw), name))
+                send(method, translation.replace_task_id(params, str(raw), name))
 
     # Requests on behalf of clients
 
@@ -349,7 +341,7 @@ class Upstream:
         if is_shared and not (
             has_levels
             and profile.era is Era.SESSION
-            and needs_lower_level(self._level, level)
+            and translation.needs_lower_level(self._level, level)
         ):
             return
         previous, self._level = self._level, level
@@ -407,7 +399,7 @@ class RelayFeatures(ClientFeatures):
     def capabilities(self, revision: Revision) -> dict[str, Any]:
         """Return the client's capabilities, converted to a revision."""
         downstream = self._upstream.downstream
-        return convert_capabilities(
+        return translation.convert_capabilities(
             downstream.capabilities, downstream.revision, revision
         )
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, TransportError
 from mcpwire.gateway.catalog import RECOVERY_WAIT_S, RETRY_S, Catalog
-from mcpwire.gateway.merging import merge_capabilities, merge_instructions
-from mcpwire.gateway.routes import CAPABILITIES
+from mcpwire.gateway.merging import CAPABILITIES, merge_capabilities, merge_instructions
 from mcpwire.gateway.subscriptions import move_subscriptions
 from mcpwire.gateway.tasks import task_capabilities
 from mcpwire.gateway.translation import public_text

@@ -196,6 +196,8 @@ def fill_form(
         )
     required = dict.fromkeys(schema.required or ())
     fields = dict.fromkeys(required, _UNKNOWN_FIELD) | schema.properties
+    additional = (schema.extra or {}).get("additionalProperties", False)
+    is_open = additional is not False and additional is not None
     filled: dict[str, Value] = {
         name: value
         for name, value in form_defaults(schema).items()
@@ -204,7 +206,9 @@ def fill_form(
     for name, value in content.items():
         if value is None:
             continue
-        field = fields.get(name) or _additional_field(schema, name)
+        field = fields.get(name, _UNKNOWN_FIELD)
+        if name not in fields and not (is_open and type(name) is str):
+            raise _content_error(name, "the form has no such field")
         try:
             filled[name] = check_value(field, value)
         except ValueError as error:
@@ -218,15 +222,6 @@ def fill_form(
             raise _content_error(name, "it is required")
     order = (*schema.properties, *filled)
     return {name: filled[name] for name in order if name in filled}
-
-
-def _additional_field(
-    schema: RequestedSchema, name: object
-) -> PrimitiveSchemaDefinition:
-    allowed = (schema.extra or {}).get("additionalProperties", False)
-    if type(name) is not str or allowed is False or allowed is None:
-        raise _content_error(name, "the form has no such field")
-    return _UNKNOWN_FIELD
 
 
 def _is_unsupported_list(value: Value, revision: Revision) -> bool:

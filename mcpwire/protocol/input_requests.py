@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _NOV_2025: Final = REVISIONS[3]
 
-_METHODS: Final = {"elicitation": ELICIT, "sampling": SAMPLE, "roots": ROOTS}
+METHODS: Final = {"elicitation": ELICIT, "sampling": SAMPLE, "roots": ROOTS}
 
 
 @attrs.frozen
@@ -61,7 +61,7 @@ def is_supported(
 ) -> bool:
     """Return whether client and revision support a capability."""
     feature, _, mode = capability.partition(".")
-    method = _METHODS.get(feature)
+    method = METHODS.get(feature)
     if method is not None:
         if available_method(method, revision, "server") is None:
             return False

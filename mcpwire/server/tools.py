@@ -171,7 +171,14 @@ class Tools:
         try:
             arguments = signature.parameters.convert(params.get("arguments"))
         except BadArguments as error:
-            raise _argument_error(error, request, params.get("arguments")) from error
+            # 2025-11-25 changelog (SEP-1303): invalid arguments are reported to the
+            # model, as a result; earlier, as a protocol error. That is still used if
+            # the request does not match CallToolRequest (server/tools, "Error
+            # Handling").
+            is_malformed = not isinstance(params.get("arguments"), (dict, NoneType))
+            if request.revision < _NOV_2025 or is_malformed:
+                raise InvalidParams(str(error)) from error
+            raise ToolError(str(error)) from error
         caller = tool.caller  # of the mounted server, if the tool is mounted
         if tool.is_direct and self.tasks is None:
             with caller.context_of(request):
@@ -212,15 +219,3 @@ class Tools:
                 # An abandoned thread keeps its slot until it ends.
                 prepared.call_when_done(partial(slots.release, owner))
         return tool_result(value, tool.signature.returns, request.revision)
-
-
-def _argument_error(
-    error: BadArguments, request: RequestContext, arguments: object
-) -> Exception:
-    # 2025-11-25 changelog (SEP-1303): invalid arguments are reported to the model, as a
-    # result; earlier, as a protocol error. That is still used if the request does not
-    # match CallToolRequest (server/tools, "Error Handling").
-    is_malformed = not isinstance(arguments, (dict, NoneType))
-    if request.revision < _NOV_2025 or is_malformed:
-        return InvalidParams(str(error))
-    return ToolError(str(error))

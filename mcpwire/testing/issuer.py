@@ -215,10 +215,14 @@ class Issuer:
         if (verb, path) == ("POST", "/register"):
             return 201, self._register(body), ()
         if (verb, path) == ("POST", "/token"):
-            document = self._answer_token_request(
-                _parse_form(body), exchange.headers.get("authorization")
-            )
-            return 200, document, (("cache-control", "no-store"),)
+            form = _parse_form(body)
+            grant_tokens = self._grants.get(form.get("grant_type", ""))
+            if grant_tokens is None:
+                raise _OAuthError(
+                    "unsupported_grant_type", "this issuer does not support the grant"
+                )
+            client = self._check_client(form, exchange.headers.get("authorization"))
+            return 200, grant_tokens(form, client), (("cache-control", "no-store"),)
         if (verb, path) == ("POST", "/revoke"):
             token = _parse_form(body).get("token", "")
             self._access_tokens.pop(token, None)
@@ -292,17 +296,6 @@ class Issuer:
 
     def _requested_scopes(self, request: _Fields) -> tuple[str, ...]:
         return tuple(request.get("scope", "").split()) or self.scopes
-
-    def _answer_token_request(
-        self, form: _Fields, authorization: str | None
-    ) -> _Document:
-        """Return the response of the token endpoint."""
-        grant_tokens = self._grants.get(form.get("grant_type", ""))
-        if grant_tokens is None:
-            raise _OAuthError(
-                "unsupported_grant_type", "this issuer does not support the grant"
-            )
-        return grant_tokens(form, self._check_client(form, authorization))
 
     @property
     def _grants(self) -> Mapping[str, Callable[[_Fields, _Client], _Document]]:

@@ -22,7 +22,7 @@ from mcpwire.transports.base import is_on_loop
 from mcpwire.transports.duplex import PipeDuplex
 from mcpwire.transports.memory import MemoryChannel
 from mcpwire.versions import find_revision
-from mcpwire.wire.json import JSONDecodeError, encode, loads
+from mcpwire.wire.json import encode, loads_object
 
 if TYPE_CHECKING:
     from mcpwire.errors import TransportError
@@ -327,7 +327,7 @@ class HttpWire(ChannelWire):
         """Post in order; wait for the response to each message that is no request."""
         while self._lines:
             line = self._lines.popleft()
-            message = _parse_message(line)
+            message = loads_object(line)
             if "method" in message and "id" in message:
                 self._spawn(self._exchange, message, line)
             else:
@@ -368,7 +368,7 @@ class HttpWire(ChannelWire):
         if reply.id is not None:
             data = _with_id(data, reply.id)
         if reply.what == "initialize":
-            result = _parse_message(data).get("result")
+            result = loads_object(data).get("result")
             version = result.get("protocolVersion") if type(result) is dict else None
             channel: Any = self.channel
             if type(version) is str:
@@ -378,18 +378,9 @@ class HttpWire(ChannelWire):
         self.received(data.replace(b"\n", b" ") + b"\n")
 
 
-def _parse_message(data: bytes) -> dict[str, Any]:
-    """Parse a JSON object; return an empty one for anything else."""
-    try:
-        value = loads(data)
-    except JSONDecodeError:
-        return {}
-    return value if type(value) is dict else {}
-
-
 def _with_id(data: bytes, id: Any) -> bytes:
     """Return the message; an error without an id becomes a response with that id."""
-    message = _parse_message(data)
+    message = loads_object(data)
     if "jsonrpc" not in message:
         text = data[:200].decode("utf-8", "replace")
         message = {"jsonrpc": "2.0", "error": {"code": -32000, "message": text}}

@@ -211,6 +211,19 @@ class ChannelOpener:
     """Pauses deadlines while a user logs in; ``None`` if there is no login."""
 
 
+def insert_target(command: Sequence[str], target: Sequence[str]) -> list[str]:
+    """Return a client's command with the command line or URL of its server inserted.
+
+    ``{target}`` is replaced by the URL, or by the command line quoted for a shell;
+    without it, the words of `target` are appended.
+    """
+    import shlex
+
+    if any("{target}" in word for word in command):
+        return [word.replace("{target}", shlex.join(target)) for word in command]
+    return [*command, *target]
+
+
 def resolve_target(target: Any) -> Stdio | Http | InMemoryServer | CustomTransport:
     """Return the target object for a user's target; raise `ValueError` for others."""
     if isinstance(target, str):

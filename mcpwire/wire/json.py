@@ -46,6 +46,7 @@ __all__ = [
     "encode_line",
     "encode_sorted",
     "loads",
+    "loads_object",
     "peek_members",
 ]
 
@@ -92,6 +93,15 @@ encode_sorted: Final = _make_encoder(_OPTIONS | orjson.OPT_SORT_KEYS)
 
 encode_line: Final = _make_encoder(_OPTIONS | orjson.OPT_APPEND_NEWLINE)
 """Return a value as one line of JSON text with a newline at its end; see `encode`."""
+
+
+def loads_object(text: bytes) -> dict[str, Json]:
+    """Return the object in a JSON text; an empty one for anything else."""
+    try:
+        value = loads(text)
+    except JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def compact(text: bytes) -> bytes:

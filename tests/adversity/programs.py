@@ -1,15 +1,10 @@
 """Whole programs that use the client, run as a user runs them, and how they ended."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TESTS = Path(__file__).parent.parent
 BOUND_S = 50.0

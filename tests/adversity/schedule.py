@@ -5,18 +5,13 @@ suspended, and where bytes of the peer have been received. Steps are counted, no
 timed: the n-th is the same however slow the machine is.
 """
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import leaks
 
 from mcpwire.transports.duplex import Duplex
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 SETTLE_S = 10.0
 """Upper bound for the end of a thread that was asked to end."""

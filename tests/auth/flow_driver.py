@@ -10,8 +10,6 @@ Several operations can share one store: each is an `Actor`, whose `step()` perfo
 next step.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from urllib.parse import parse_qs, urlsplit
@@ -64,7 +62,6 @@ def refused(error, status=400):
 
 
 def tokens(access="access-2", refresh="refresh-2", **members):
-    """Return the successful response of a token endpoint."""
     given = {"access_token": access, "token_type": "Bearer", "expires_in": 3600}
     if refresh is not None:
         given["refresh_token"] = refresh
@@ -87,7 +84,6 @@ def is_present(_, value):
 
 
 def metadata(issuer=ISSUER, **members):
-    """Return the metadata of an authorization server as it is stored."""
     return ServerMetadata(
         **{
             "issuer": issuer,
@@ -143,7 +139,6 @@ STEP_UP = {"denial": wants_more("b"), "refused_token": "access-1"}
 
 
 def wanted_token(**reasons):
-    """Return a request for a token, with its reasons."""
     return TokenRequest(SERVER, **reasons)
 
 
@@ -208,7 +203,6 @@ class World:
     # The performed steps...
 
     def of(self, kind):
-        """Return the steps of one kind."""
         return [step for step in self.ledger if type(step) is kind]
 
     @property
@@ -263,7 +257,6 @@ class World:
         return self.run(log_in(grant, wanted_token(**reasons)))
 
     def finish(self, grant, params):
-        """Finish a pending login with the parameters of its response."""
         return self.run(finish_pending(grant, wanted_token(), params))
 
 

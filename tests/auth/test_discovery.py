@@ -38,7 +38,6 @@ def status(code, **fields):
 
 
 def search(answers, *, url=SERVER, challenged=None, known=None, allow_insecure=False):
-    """Return a `World` with these answers, and a discovery to run in it."""
     net = World()
     net.answers = answers
     denial = Denial(401, resource_metadata=challenged)

@@ -4,8 +4,6 @@ Secrets stay with their issuer, each operation ends, and a refresh token is drop
 only by ``invalid_grant``, a new login or a logout.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import b64decode
 from itertools import count
@@ -112,7 +110,6 @@ class Authority:
         return Answer(200, {}, b"")
 
     def authorize(self, url, behaviour):
-        """Return the callback parameters of a login there."""
         query = {name: value for name, [value] in parse_qs(urlsplit(url).query).items()}
         if behaviour == "denies":
             return {"error": "access_denied"}

@@ -1,7 +1,5 @@
 """JSON web tokens: client assertions, proofs of possession, and sealed texts."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import sys
@@ -122,21 +120,20 @@ def test_a_jwk_other_than_a_private_p256_key_is_refused(key):
 
 
 @pytest.mark.parametrize(
-    "use",
+    ("use", "what"),
     [
-        lambda: import_signing_key(pem(EC["P-256"]), "ES256"),
-        generate_proof_key,
-        lambda: Prover({}),
+        (lambda: import_signing_key(pem(EC["P-256"]), "ES256"), "signing with a key"),
+        (generate_proof_key, "signing with a key"),
+        (lambda: Prover({}), "signing with a key"),
+        (lambda: import_sealing_key(b"x" * 32), "sealing session ids"),
     ],
-    ids=["a client's key", "a new key", "a stored key"],
+    ids=["a client's key", "a new key", "a stored key", "a sealing key"],
 )
-def test_missing_joserfc_is_named_in_the_error(use, monkeypatch):
+def test_missing_joserfc_is_named_in_the_error(use, what, monkeypatch):
     monkeypatch.setitem(sys.modules, "joserfc", None)
     with pytest.raises(LocalProtocolError) as missing:
         use()
-    assert str(missing.value) == (
-        "signing with a key needs joserfc: pip install joserfc"
-    )
+    assert str(missing.value) == f"{what} needs joserfc: pip install joserfc"
 
 
 # --- proofs of possession (RFC 9449) ---------------------------------------------
@@ -192,9 +189,6 @@ def test_a_proof_with_a_token_contains_its_hash():
     assert base64.urlsafe_b64decode(f"{found}=") == digest
 
 
-# --- nonces ----------------------------------------------------------------------
-
-
 def test_a_proof_contains_the_nonce():
     assert "nonce" not in claims(Prover(PROOF_KEY))
     assert claims(Prover(PROOF_KEY), nonce="n")["nonce"] == "n"
@@ -206,9 +200,6 @@ def test_a_proof_contains_the_nonce():
 def test_an_invalid_nonce_is_ignored(nonce):
     assert read_nonce(nonce) is None
     assert read_nonce("eyJ7S_zG.eyJH0-Z.HX4w-7v") == "eyJ7S_zG.eyJH0-Z.HX4w-7v"
-
-
-# --- keys ------------------------------------------------------------------------
 
 
 def test_generated_keys_differ_and_hold_texts():
@@ -224,9 +215,6 @@ def test_a_proof_verifies_for_any_token_and_time(token, now):
     assert found["iat"] == int(now)
     assert "ath" in found
     assert not {"=", "+", "/"} & set(found["ath"])
-
-
-# --- sealed texts -----------------------------------------------------------------
 
 
 OLD = import_sealing_key(b"o" * 32)
@@ -290,12 +278,3 @@ def test_an_invalid_sealing_key_is_refused_and_not_shown(key: Any) -> None:
     with pytest.raises(ValueError, match="32 random bytes") as caught:
         import_sealing_key(key)
     assert "xxx" not in str(caught.value)
-
-
-def test_sealing_without_joserfc_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "joserfc", None)
-    with pytest.raises(LocalProtocolError) as caught:
-        import_sealing_key(b"x" * 32)
-    assert str(caught.value) == (
-        "sealing session ids needs joserfc: pip install joserfc"
-    )

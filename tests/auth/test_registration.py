@@ -34,7 +34,6 @@ def metadata(**members):
 
 
 def outcome(config, known, stored=None, *, answered=None, scopes=()):
-    """Run `identify`; return the identity and the requests sent."""
     world = World(None, {REGISTER: answered or document(201, client_id="new")})
     found = world.run(
         identify(

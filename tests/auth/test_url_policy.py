@@ -1,7 +1,5 @@
 """URL rules: where credentials may be sent, and which URLs a browser may open."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

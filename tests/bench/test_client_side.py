@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from null_targets import CLIENT_COMMAND
 
-from mcpwire.bench.client_side import client_command, measure_client
+from mcpwire.bench.client_side import measure_client
 from mcpwire.errors import ConnectError, RequestTimeout
 from mcpwire.testing.procfs import is_alive
+from mcpwire.transports.targets import insert_target
 
 RAW = """
 import shlex, subprocess, sys
@@ -44,7 +45,7 @@ def program(*parts):
     ],
 )
 def test_target_placeholder_is_replaced_by_the_null_server(command, target, expected):
-    assert client_command(command, target) == expected
+    assert insert_target(command, target) == expected
 
 
 @pytest.mark.parametrize("http", [False, True])

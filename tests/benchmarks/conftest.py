@@ -2,18 +2,17 @@
 
 import importlib
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from child_python import finished
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
 def benchmark_module(monkeypatch):
-    """Return a function that gives a module of the benchmarks by its name."""
     monkeypatch.syspath_prepend(str(FOLDER))
     return importlib.import_module
 
@@ -41,12 +40,7 @@ def null_program():
     """Return a function that builds a null server as users do, without a warning."""
 
     def build(name):
-        built = subprocess.run(
-            [sys.executable, FOLDER / "null/build.py", name],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        built = finished(sys.executable, str(FOLDER / "null/build.py"), name)
         if built.returncode:
             skip_or_fail(built.stderr.strip())
         assert built.stderr == "", "the compiler warned"

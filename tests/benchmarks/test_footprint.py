@@ -3,11 +3,11 @@
 import asyncio
 import importlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from child_python import finished, printed_by
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 MEMORY = (sys.executable, "-m", "footprint.memory")
@@ -141,14 +141,8 @@ def test_measured_calls_are_made_between_the_marks(benchmark_module, monkeypatch
 @pytest.mark.parametrize("name", ["mcpwire_client", "mcpwire_sync_client"])
 def test_minimal_program_reports_its_modules_and_memory(null, name):
     def run_program(*arguments):
-        done = subprocess.run(
-            [sys.executable, PROGRAMS / f"{name}.py", *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=30,
-        )
-        return dict(line.split() for line in done.stdout.splitlines())
+        printed = printed_by(str(PROGRAMS / f"{name}.py"), *arguments)
+        return dict(line.split() for line in printed.splitlines())
 
     assert set(run_program()) == {"import_modules"}
     figures = run_program(null, "20")
@@ -160,21 +154,8 @@ def test_minimal_program_reports_its_modules_and_memory(null, name):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads memory figures of Linux")
 @pytest.mark.unchecked_wire("it runs in another interpreter")
 def test_memory_of_sessions_and_calls_in_flight_is_measured(null):
-    done = subprocess.run(
-        [
-            *MEMORY,
-            "2",
-            "10",
-            "stdio",
-            "floor:connect",
-            f"stdio --legacy anywhere {null}",
-        ],
-        cwd=FOLDER,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
+    words = ("2", "10", "stdio", "floor:connect", f"stdio --legacy anywhere {null}")
+    done = finished(*MEMORY, *words, cwd=FOLDER, check=True)
     figures = dict(line.split() for line in done.stdout.splitlines())
     assert set(figures) == {"stdio_session_kib", "stdio_in_flight_kib"}
     assert 0 < float(figures["stdio_in_flight_kib"]) < 100

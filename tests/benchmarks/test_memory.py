@@ -16,7 +16,6 @@ def bench(benchmark_module):
 
 
 def text_of(result):
-    """Return the text of a result in any of its representations."""
     if isinstance(result, str):
         return result
     return result["content"][0]["text"] if isinstance(result, dict) else result.text

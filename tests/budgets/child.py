@@ -47,7 +47,6 @@ def sizes():
 
 
 def print_figures(modules, left, laps, before):
-    """Print the counted figures."""
     import json
 
     from counting import WINDOW_CALLS, cheapest
@@ -254,7 +253,6 @@ def settle(loop):
 
 
 def drive_client(era, loop, to_server, from_server):
-    """Call as a sequential client; return the counts."""
     import counting
 
     def send(message):

@@ -126,7 +126,6 @@ def cheapest(laps, own_files=()):
 
 
 def live():
-    """Return the numbers of objects and of allocated blocks."""
     gc.collect()
     return len(gc.get_objects()), sys.getallocatedblocks()
 

@@ -3,10 +3,10 @@
 import contextlib
 import functools
 import json
-import subprocess
 import sys
 from pathlib import Path
 
+from child_python import finished
 from http_bytes import LAST_CHUNK, chunk, json_reply, sse_event, sse_head
 from mcp_server import scripted_mcp
 from scripted import ECHO_LOOP, scripted
@@ -40,22 +40,14 @@ while True:
 
 
 def run(script, *arguments):
-    """Run a script of this folder, and return the JSON that it prints."""
-    done = subprocess.run(
-        [sys.executable, str(HERE / script), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
-        cwd=HERE.parents[1],
-        env=unmeasured(),
-    )
+    command = (sys.executable, str(HERE / script), *arguments)
+    options = {"timeout": BOUND_S, "cwd": HERE.parents[1], "env": unmeasured()}
+    done = finished(*command, **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def echoing_target(era):
-    """Return a small scripted server."""
     begin = "handshake()\n" if era == "session" else "discover()\n"
     return scripted(begin + ECHO_LOOP)
 

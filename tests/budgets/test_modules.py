@@ -1,9 +1,7 @@
 """The modules loaded by importing, connecting and one call, on each path."""
 
-import subprocess
-import sys
-
 import pytest
+from child_python import printed_by
 from paths import BOUND_S, counted
 from unmeasured import unmeasured
 
@@ -59,15 +57,7 @@ def test_connecting_and_calling_load_only_used_modules(path):
 
 
 def python(program):
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=True,
-        env=unmeasured(),
-    )
-    return done.stdout.split()
+    return printed_by("-c", program, timeout=BOUND_S, env=unmeasured()).split()
 
 
 def test_importing_the_package_loads_two_modules():

@@ -16,7 +16,7 @@ import pytest
 from small_http import opening, respond, with_body
 from unmeasured import pause
 
-from mcpwire.check import CASES, Report
+from mcpwire.check import CASES, CLIENT_CASES, Report
 
 HERE = Path(__file__).parent
 GOOD = ["--", sys.executable, str(HERE / "server.py")]
@@ -344,9 +344,10 @@ def test_all_report_formats_are_written_and_compared(cli, tmp_path):
 
 def test_cases_are_listed_and_explained(cli):
     _, out, _ = cli("check", "list")
-    assert len(out.splitlines()) == len(CASES)
+    assert len(out.splitlines()) == len(CASES) + len(CLIENT_CASES)
     listed = json.loads(cli("check", "list", "--json", "--only", "jsonrpc")[1])
     assert {each["family"] for each in listed} == {"jsonrpc"}
+    assert {each["role"] for each in listed} == {"server", "client"}
     _, out, _ = cli("check", "explain", "RPC-31.a")
     for word in ("RPC-31.a  MUST", "sends", "expects", "why", "source"):
         assert word in out
@@ -357,15 +358,18 @@ def test_cases_are_listed_and_explained(cli):
     assert code == 2
     assert "did you mean" in err
     assert cli("check", "list", "--only", "NOPE")[0] == 2
+    assert "sends" in cli("check", "explain", CLIENT_CASES[0].id)[1]
 
 
 def test_each_case_has_complete_texts():
-    for case in CASES:
+    cases = (*CASES, *CLIENT_CASES)
+    for case in cases:
         for text in (case.title, case.sends, case.expects, case.why):
             assert text, case.id
             assert "\n" not in text, case.id
         assert bool(case.source) == (case.level.value != "ROBUST"), case.id
-    assert len({case.id for case in CASES}) == len(CASES)
+    assert len({case.id for case in cases}) == len(cases)
+    assert {case.role for case in CLIENT_CASES} == {"client"}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Starting the command line, and servers that answer from a script."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -32,16 +30,13 @@ class Scripted:
         self.line = shlex.join(self.argv)
 
     def messages(self) -> list[dict]:
-        """Return the messages that it received."""
         lines = map(json.loads, self.log.read_text(encoding="utf-8").splitlines())
         return [message for message in lines if isinstance(message, dict)]
 
     def requests(self, method: str) -> list[dict]:
-        """Return the params of the requests with that method."""
         return [m["params"] for m in self.messages() if m.get("method") == method]
 
     def wait_for(self, method: str) -> None:
-        """Wait until a message with that method was received."""
         deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             if self.log.exists() and f'"{method}"' in self.log.read_text():
@@ -63,17 +58,14 @@ DONE = {"result": {"content": [{"type": "text", "text": "done"}]}}
 
 
 def request(method, params, id=77):
-    """Return the step that sends a request to the client."""
     return {"method": method, "params": params, "id": id}
 
 
 def listing(**members):
-    """Return the steps that answer a list request with these members."""
     return [{"result": members}]
 
 
 def progress(*steps):
-    """Return one progress notification for each step."""
     return [
         {
             "method": "notifications/progress",
@@ -84,12 +76,10 @@ def progress(*steps):
 
 
 def entry(server):
-    """Return the configuration entry that starts a server."""
     return {"command": server.argv[0], "args": list(server.argv[1:])}
 
 
 def run_program(*argv, **options):
-    """Run a program to its end; return its exit code and output."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.run(argv, text=True, timeout=TIMEOUT_S, check=False, **options)
 
@@ -117,7 +107,6 @@ class Serving:
 
 @contextlib.contextmanager
 def serving(*words, **env):
-    """Run such a command, and terminate it at the end."""
     it = Serving(*words, **env)
     try:
         yield it

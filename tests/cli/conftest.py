@@ -1,21 +1,12 @@
 """Fixtures: the command line in this process and in a child, and servers for it."""
 
-from __future__ import annotations
-
 import io
 import os
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "oauth"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "servers/warm"))
-
 from cli_servers import DONE, MCPWIRE, TIMEOUT_S, Scripted, request
 from command_line import Done
 from terminals import Terminal
@@ -59,8 +50,6 @@ def stdin(monkeypatch):
 
 @pytest.fixture
 def child():
-    """Run a command line in a child process, as a user does."""
-
     def run(*words, given=b"", env=None, **options) -> Done:
         done = subprocess.run(
             [*MCPWIRE, *words],
@@ -131,7 +120,6 @@ def requesting(tool_server):
 
 @pytest.fixture
 def auth():
-    """Run an authorization server."""
     from authorization_server import authorization_server
 
     with authorization_server() as server:
@@ -140,7 +128,6 @@ def auth():
 
 @pytest.fixture
 def server(auth):
-    """Run a server that requires its tokens."""
     from authorization_server import protected_server
 
     with protected_server(auth, era="stateless") as made:

@@ -1,7 +1,5 @@
 """A terminal for commands: records the output and types lines."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty
@@ -16,8 +14,6 @@ from cli_servers import MCPWIRE, TIMEOUT_S
 
 
 class Terminal:
-    """A terminal of a given width with a record of its output."""
-
     def __init__(self, columns: int) -> None:
         self._parent_fd, self._child_fd = pty.openpty()
         fcntl.ioctl(
@@ -58,7 +54,6 @@ class Terminal:
             assert self._read(deadline), self.written.decode("utf-8", "replace")
 
     def type(self, text: str) -> None:
-        """Type text."""
         self.type_bytes(text.encode())
 
     def type_bytes(self, data: bytes) -> None:
@@ -66,7 +61,6 @@ class Terminal:
         os.write(self._parent_fd, data)
 
     def answer(self, *lines: str, prompt: str = "> $") -> None:
-        """Type each line at the next prompt."""
         for line in lines:
             self.read_until(prompt)
             self.type(line if line == "\x04" else f"{line}\n")
@@ -79,7 +73,6 @@ class Terminal:
         )
 
     def finish(self) -> int:
-        """Read until the process ends; return its exit code."""
         deadline = time.monotonic() + TIMEOUT_S
         while self.process.poll() is None:
             self._read(min(deadline, time.monotonic() + 0.05))
@@ -100,7 +93,6 @@ class Terminal:
         return bool(data)
 
     def close(self) -> None:
-        """Kill the command if it still runs, and close the terminal."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -109,7 +101,6 @@ class Terminal:
 
 
 def run(terminal, *words, **options):
-    """Run a command on a terminal; return its exit code and output."""
     code, text = terminal.start(*words, **options).finish(), terminal.written.decode()
     # A busy machine may start a server slowly enough for a "connecting" line.
     return code, re.sub("\r\x1b\\[Kconnecting[^\r]*\r\x1b\\[K", "", text)

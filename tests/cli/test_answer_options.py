@@ -36,12 +36,8 @@ TALK = {
 
 
 def answer(server):
-    """Return the client's response to request 77."""
     (found,) = [m for m in server.messages() if m.get("id") == 77]
     return found.get("result", found.get("error"))
-
-
-# Forms...
 
 
 @pytest.mark.rule("ELIC-08")
@@ -167,9 +163,6 @@ def test_invalid_option_fails_before_the_server_starts(
     assert not server.log.exists()
 
 
-# Pages...
-
-
 @pytest.mark.rule("ELIC-13")
 def test_url_consent_without_a_terminal_is_declined(requesting, cli):
     server = requesting("elicitation/create", PAGE)
@@ -185,9 +178,6 @@ def test_call_that_requires_urls_hints_at_a_terminal(tool_server, cli):
     done = cli("call", tool_server({"error": error}).line, "do")
     assert done.code == 8
     assert "only a user at a terminal can agree to visit the URLs" in done.err
-
-
-# Models...
 
 
 @pytest.mark.rule("SAMP-18")

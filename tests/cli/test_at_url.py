@@ -32,7 +32,6 @@ def url(request):
 
 @pytest.fixture
 def answering():
-    """Return a function that serves the same bytes to every request."""
     opened = []
 
     def make(answer, **options):
@@ -87,9 +86,6 @@ def test_mode_option_selects_the_era(cli, mode):
     assert (done.code, done.out) == (0, "hi\n")
 
 
-# Headers...
-
-
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("mode", ["session", "stateless"])
 def test_headers_go_with_each_request_and_are_not_logged(cli, monkeypatch, mode):
@@ -142,9 +138,6 @@ def test_timing_works_over_http(cli):
     assert points["queued"] >= 0
 
 
-# Failures...
-
-
 @pytest.mark.parametrize(
     ("answer", "code", "note"),
     [
@@ -181,9 +174,6 @@ def test_target_without_a_url_scheme_gets_a_hint(cli, word):
     done = cli("ls", word)
     assert done.code == 4
     assert done.err.endswith("? A URL begins with http:// or https://\n")
-
-
-# TLS and proxies...
 
 
 @pytest.fixture(scope="module")

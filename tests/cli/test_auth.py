@@ -74,9 +74,6 @@ def seen(monkeypatch):
         thread.join(30)
 
 
-# Logging in and out...
-
-
 def test_login_is_used_by_every_command_until_logout(cli, log_in, auth, server):
     url = server.url
     assert cli("auth", "status", url) == (3, "not logged in\n", "")
@@ -285,9 +282,6 @@ def test_denied_consent_is_reported(cli, stdin, server):
     assert "access_denied" in done.err
 
 
-# Registered clients...
-
-
 @pytest.mark.parametrize("issuer", [None, "discovered"])
 def test_preregistered_client_logs_in_with_its_secret(
     cli, log_in, auth, server, *, monkeypatch, issuer
@@ -317,9 +311,6 @@ def test_client_secret_is_sent_only_to_the_named_issuer(cli, auth, server, monke
     done = cli("auth", "login", server.url, *words, "--issuer", "https://as.example")
     assert done.code == 3
     assert SENTINEL.encode() not in auth.bodies + server.bodies
-
-
-# Tokens of a variable...
 
 
 @pytest.mark.attack("S23")
@@ -419,9 +410,6 @@ def test_login_help_lists_its_options_only(cli):
     assert done.out.startswith("usage: mcpwire auth login [options] URL\n")
     assert "--no-browser" in done.out
     assert "--mode" not in done.out
-
-
-# Messages...
 
 
 @pytest.mark.attack("S29")

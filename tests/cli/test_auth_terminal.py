@@ -18,7 +18,6 @@ CTRL_C = "\x03"
 
 
 def shown_url(one):
-    """Return the login URL that a terminal shows."""
     one.read_until(r"log in at \S+\n")
     return re.search(r"log in at (\S+)\n", one.text)[1]
 

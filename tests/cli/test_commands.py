@@ -148,9 +148,6 @@ def test_listing_is_escaped_even_when_piped(cli, scripted):
     assert out.count("\\x1b]0;x\\x07\\u202e") == 9
 
 
-# Calls...
-
-
 def test_call_coerces_arguments_by_the_schema(cli, tool_server):
     schema = {
         "properties": {"n": {"type": "integer"}, "b": {"type": "boolean"}, "s": {}}
@@ -360,9 +357,6 @@ def test_unknown_tool_without_any_tools_gets_no_suggestion(cli, scripted):
     assert cli("call", server.line, "x").err == "mcpwire: the server has no tool 'x'\n"
 
 
-# Resources...
-
-
 def contents(*parts):
     return [{"result": {"contents": list(parts)}}]
 
@@ -426,9 +420,6 @@ def test_write_error_of_the_output_file_is_one_line(cli, reading):
 def test_invalid_base64_blob_is_a_protocol_error(cli, reading):
     server = reading({"uri": "x:1", "blob": "!"})
     assert cli("read", server.line, "x:1").code == 6
-
-
-# Prompts and completion...
 
 
 @pytest.fixture
@@ -514,9 +505,6 @@ def test_complete_refuses_a_ref_that_is_not_prompt_or_template(cli, completing):
         "mcpwire: cannot complete 'ask': write prompt:NAME or a URI template\n",
     )
     assert not server.log.exists()
-
-
-# The connection...
 
 
 def test_ping_prints_round_trip_times(cli, scripted):

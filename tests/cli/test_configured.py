@@ -42,9 +42,6 @@ def target(*words):
     return make_target(parse(["ls", "--config", "x.json", *words]), Output())
 
 
-# Targets...
-
-
 def test_name_resolves_to_a_stdio_target(configure, monkeypatch):
     monkeypatch.setenv("GIVEN", "ours")
     configure(
@@ -171,9 +168,6 @@ def test_invalid_entry_of_another_server_is_ignored(configure):
     )
 
 
-# Commands...
-
-
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 def test_command_connects_to_a_server_by_its_name(cli, configure, tool_server, flags):
     server = tool_server({"result": {"content": [{"type": "text", "text": "fine"}]}})
@@ -279,9 +273,6 @@ def test_auth_commands_accept_a_configured_name(cli, configure):
     done = cli("auth", "status", "@b", "--config", "x.json")
     assert done.code == 2
     assert "needs a server at a URL" in done.err
-
-
-# All servers at once...
 
 
 @pytest.mark.system("A18", "V02")

@@ -32,8 +32,6 @@ def default_signal_handlers():
 
 
 class Running:
-    """A running command."""
-
     def __init__(self, *words):
         self.process = subprocess.Popen(
             [*MCPWIRE, *words],
@@ -47,7 +45,6 @@ class Running:
         self.process.send_signal(number)
 
     def end(self):
-        """Return exit code, stdout and stderr."""
         try:
             out, err = self.process.communicate(timeout=TIMEOUT_S)
         finally:

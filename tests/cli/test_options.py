@@ -1,6 +1,6 @@
 """The grammar: a target as one argument, or the server's command after ``--``."""
 
-from __future__ import annotations
+from __future__ import annotations  # as the modules of options have them
 
 import importlib
 import math
@@ -69,8 +69,6 @@ def test_omitted_options_have_their_defaults():
 
 def test_environment_variable_sets_the_default_of_an_option(monkeypatch):
     class Sizes(Group):
-        """Options of this test."""
-
         size: int = option("--size N", type=int, default=3, variable="TEST_SIZE")
         fast: bool = option("--fast", variable="TEST_FAST")
 

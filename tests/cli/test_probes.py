@@ -1,7 +1,5 @@
 """The cache of servers that do not answer the probe: one timeout a day."""
 
-from __future__ import annotations
-
 import os
 import stat
 import time
@@ -37,7 +35,6 @@ def probe_cache(server):
 
 
 def methods(server):
-    """Return the methods of the requests it received."""
     return [m["method"] for m in server.messages() if "id" in m]
 
 
@@ -98,9 +95,6 @@ def test_failed_handshake_removes_the_cache_entry(cli, scripted):
     assert cli("ping", broken.line).code == 4
     assert methods(broken) == ["initialize"]
     assert not probe_cache(broken).is_silent
-
-
-# What is in the folder...
 
 
 def test_cache_contains_no_secret_and_is_private_to_the_user(folder):

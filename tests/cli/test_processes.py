@@ -179,9 +179,6 @@ def test_demo_server_ends_at_the_end_of_its_input(child):
     assert json.loads(out)["id"] == 1
 
 
-# Streams...
-
-
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_broken_pipe_exits_quietly_with_141(scripted, unbuffered):
     tools = [{"name": "x" * 60_000, "inputSchema": {}}] * 10
@@ -235,9 +232,6 @@ def test_unencodable_characters_are_escaped_in_the_output(child, tool_server):
     server = tool_server({"result": {"content": [{"type": "text", "text": "é€"}]}})
     done = child("call", server.line, "do", env={"PYTHONIOENCODING": "ascii"})
     assert done == (0, "\\xe9\\u20ac\n", "")
-
-
-# Output of -v...
 
 
 def test_verbose_shows_messages_handshake_and_server_stderr(cli, tool_server):
@@ -331,9 +325,6 @@ def test_error_without_a_traceback_has_no_advice(cli, tool_server, written):
     assert done.err == "mcpwire: tool 'do' reported an error\n"
 
 
-# Environment...
-
-
 @pytest.mark.attack("S20")
 @pytest.mark.parametrize(
     ("options", "secret"),
@@ -359,8 +350,6 @@ def test_cwd_option_sets_the_working_directory_of_the_server(cli, tmp_path):
     err = cli("ls", "--cwd", str(tmp_path), "--", "ls").err
     assert "first: 'here'" in err
 
-
-# Starting...
 
 QUIET_START = """
 import sys

@@ -50,9 +50,6 @@ def test_read_and_prompt_print_progress(scripted, cli, words, out):
     assert done == (0, out, "25%  1/4  one\\x1b[31m\n2\n")
 
 
-# Log messages...
-
-
 def log_message(level, data, **more):
     params = {"level": level, "data": data, **more}
     return {"method": "notifications/message", "params": params}
@@ -107,9 +104,6 @@ def test_demo_server_logs_and_reports_progress_when_stateless(cli, demo_target):
     done = cli("call", demo_target, "--mode", "stateless", *words)
     assert done.code == 0
     assert done.err == "[debug] slow: step 1 is done\n100%  1/1  step 1 of 1\n"
-
-
-# Timing...
 
 
 def test_timing_contains_each_point_in_order(tool_server, cli):

@@ -23,9 +23,6 @@ def refusal(*words):
     return str(caught.value)
 
 
-# Which kind...
-
-
 @pytest.mark.parametrize("words", [[URL], ["--", URL], [f" {URL} "]])
 def test_url_becomes_an_http_target(words):
     found = target(*words)
@@ -72,9 +69,6 @@ def test_process_options_are_refused_for_a_url(words, option):
     assert refusal(URL, *words) == (
         f"{option} applies to servers that are started, not to a server at a URL"
     )
-
-
-# Headers...
 
 
 def test_header_options_are_combined(monkeypatch):
@@ -152,9 +146,6 @@ def test_secret_over_http_needs_allow_insecure(monkeypatch):
     assert message.endswith("use https, or pass --allow-insecure")
     assert target(*words, "--allow-insecure").allow_insecure
     assert target("http://localhost/mcp", *words[1:]).headers
-
-
-# TLS and proxies...
 
 
 @pytest.mark.pain("P28")

@@ -66,7 +66,6 @@ class TaskServer(FakeServer):
 
     @property
     def methods_received(self):
-        """The method of each message so far, starting with the call."""
         methods = [message.get("method") for message in self.received]
         return methods[methods.index("tools/call") :]
 
@@ -80,6 +79,5 @@ class TaskServer(FakeServer):
 
 
 def client(server, **options):
-    """Return a client with the tasks extension."""
     options.setdefault("extensions", [TASKS])
     return mcpwire.Client(server, **options)

@@ -19,9 +19,6 @@ def client(server, **options):
     return mcpwire.Client(server, **options)
 
 
-# Tools...
-
-
 @pytest.mark.system("U05")
 @ERAS
 @pytest.mark.rule("META-06", "META-07", "VER-01")
@@ -132,8 +129,6 @@ async def test_notification_headers_are_refused_without_http():
         with pytest.raises(mcpwire.LocalProtocolError, match="HTTP only"):
             await c.notify("x", headers={"a": "b"})
 
-
-# Lists...
 
 LISTS = pytest.mark.parametrize(
     ("method", "key", "verb", "item"),
@@ -255,9 +250,6 @@ async def test_a_list_with_another_malformed_member_is_refused():
     assert caught.value.path == "ListToolsResult.tools[1].name"
 
 
-# Resources, prompts, completion...
-
-
 @pytest.mark.system("A25")
 async def test_resources_are_read_as_results_as_text_and_as_bytes():
     contents = {
@@ -316,9 +308,6 @@ async def test_completion_sends_reference_argument_and_context():
             "context": {"arguments": {"y": "1"}},
         },
     ]
-
-
-# Eras...
 
 
 @pytest.mark.system("A29")
@@ -411,9 +400,6 @@ async def test_an_undeclared_capability_is_refused_before_sending():
     assert not {"tools/call", "prompts/get"} & set(sent)
 
 
-# Raw...
-
-
 @ERAS
 async def test_raw_requests_and_notifications_are_sent_unchanged(version):
     server = FakeServer({"x/y": lambda p, _: {"got": p}}, version=version)
@@ -442,9 +428,6 @@ async def test_meta_that_is_not_an_object_is_refused_before_sending():
     assert server.requests("x/y") == []
 
 
-# Notifications...
-
-
 async def test_notifications_are_typed_and_invalid_ones_dropped(caplog):
     def send_notifications(_, server):
         server.notify("notifications/message", level="info", data={"a": 1})
@@ -465,9 +448,6 @@ async def test_notifications_are_typed_and_invalid_ones_dropped(caplog):
     assert unknown == mcpwire.Notification("notifications/unknown", {"x": 1})
     assert changed.method == "notifications/tools/list_changed"
     assert "dropped" in caplog.text
-
-
-# Input rounds...
 
 
 @pytest.mark.rule("MRTR-12", "MRTR-13", "MRTR-14", "RPC-17")
@@ -495,3 +475,12 @@ async def test_an_unknown_result_type_raises_invalid_message():
     async with client(server) as c:
         with pytest.raises(mcpwire.InvalidMessage, match="riddle"):
             await c.call_tool("x")
+
+
+@pytest.mark.rule("RPC-18")
+async def test_a_page_of_an_unknown_result_type_raises_invalid_message():
+    page = {"resultType": "riddle", "tools": [], "nextCursor": "2"}
+    server = FakeServer({"tools/list": lambda *_: page}, version="2026-07-28")
+    async with client(server) as c:
+        with pytest.raises(mcpwire.InvalidMessage, match="riddle"):
+            await c.list_tools()

@@ -10,7 +10,6 @@ DECLARED = "io.modelcontextprotocol/clientCapabilities"
 
 
 async def declared(**options):
-    """Return the client capabilities that a call declares."""
     seen = []
 
     def call(params, _):

@@ -85,9 +85,6 @@ async def test_an_observer_must_be_added_before_connecting():
             client.observe(observer)
 
 
-# Handlers that change...
-
-
 @pytest.mark.system("A50", "A54")
 async def test_a_removed_handler_answers_no_further_requests():
     server = Asking("sampling/createMessage", SAMPLE)
@@ -126,9 +123,6 @@ async def test_an_invalid_handler_changes_no_handlers():
     async with client:
         (initialize,) = server.requests("initialize")
     assert set(initialize["capabilities"]) == {"roots"}
-
-
-# Calls cancelled by id...
 
 
 @pytest.mark.system("A31")

@@ -13,8 +13,6 @@ from fakes import SILENCE, FakeServer, text
 import mcpwire
 from mcpwire import errors, types
 
-# Error classes...
-
 
 def input_required(**question):
     return {"resultType": "input_required", **question}
@@ -72,9 +70,6 @@ def test_client_code_does_not_raise_rpc_errors():
         and getattr(node.exc.func, "id", None) in RPC_ERRORS | {"rpc_error"}
     ]
     assert raised == []
-
-
-# Bounds...
 
 
 @on_a_virtual_clock
@@ -185,8 +180,6 @@ def test_each_limit_is_used_in_the_package():
     }
     assert unread == set()
 
-
-# Options...
 
 PROMPT = types.PromptReference("p")
 ITEMS = [("tools", "tools"), ("resources", "resources"), ("prompts", "prompts")]
@@ -319,9 +312,6 @@ async def test_without_connect_timeout_connecting_waits():
         async with asyncio.timeout(0.1):
             await client.connect()
     assert not isinstance(caught.value, mcpwire.MCPError)
-
-
-# Statistics...
 
 
 async def test_stats_count_over_all_connections():

@@ -1,7 +1,5 @@
 """`raise_exceptions=True` raises the exceptions of server functions in the client."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from clocks import on_a_clock_by_hand, on_a_virtual_clock
 from eager import eager
-from fakes import SILENCE, FakeServer, text
+from fakes import SILENCE, FakeServer, ReopenableServer, text
 from loop_polling import until
 from scripted import ECHO_LOOP, pid_of, scripted
 
@@ -26,9 +26,7 @@ CAPABILITIES = {"tools": {}, "resources": {"subscribe": True}, "logging": {}}
 AT_ONCE = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01)
 
 
-class MortalServer(FakeServer):
-    """A server whose connection can be lost, and that accepts the next one."""
-
+class MortalServer(ReopenableServer):
     def __init__(self, version="2025-11-25", **methods):
         super().__init__(
             {"resources/subscribe": lambda *_: {}, "logging/setLevel": lambda *_: {}}
@@ -37,23 +35,6 @@ class MortalServer(FakeServer):
             version=version,
             capabilities=CAPABILITIES,
         )
-        self.lives = []
-
-    def open_in_memory(self, client, limits):
-        self.received = []
-        self.lives.append(self.received)
-        return super().open_in_memory(client, limits)
-
-    def die(self):
-        super().die(soon=True)
-
-    def listen(self, params, _):
-        self.notify(
-            "notifications/subscriptions/acknowledged",
-            notifications=params["notifications"],
-            _meta={"io.modelcontextprotocol/subscriptionId": self.current["id"]},
-        )
-        return SILENCE
 
     def call(self, params, _):
         if params["name"] == "die" and len(self.lives) == 1:
@@ -83,8 +64,7 @@ async def test_the_next_call_reopens_a_lost_connection(version):
     server = MortalServer(version)
     async with mcpwire.Client(server) as client:
         await client.call_tool("x")
-        server.die()
-        await lost(client)
+        await server.lose(client)
         results = await asyncio.gather(*(client.call_tool("x") for _ in range(50)))
         assert {result.text for result in results} == {"alive"}
         assert client.stats.connections == 2
@@ -95,8 +75,7 @@ async def test_without_restart_a_lost_connection_stays_lost_until_connect():
     server = MortalServer()
     recovery = mcpwire.Recovery(restart=False)
     async with mcpwire.Client(server, recovery=recovery) as client:
-        server.die()
-        await lost(client)
+        await server.lose(client)
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("x")
         assert caught.value.sent is False
@@ -165,8 +144,7 @@ async def test_log_level_and_subscriptions_are_restored(version):
     async with mcpwire.Client(server) as client:
         await client.set_log_level("error")
         await client.subscribe(URI)
-        server.die()
-        await lost(client)
+        await server.lose(client)
         await client.call_tool("x")
     second = [m for m in server.lives[1] if m["method"] != "server/discover"]
     if version == STATELESS:
@@ -189,13 +167,11 @@ async def test_log_level_and_subscriptions_are_restored(version):
 async def test_a_known_session_server_is_not_probed_again():
     server = MortalServer()
     async with mcpwire.Client(server) as client:
-        server.die()
-        await lost(client)
+        await server.lose(client)
         await client.call_tool("x")
         assert server.lives[1][0]["method"] == "initialize"
         server.version = STATELESS
-        server.die()
-        await lost(client)
+        await server.lose(client)
         await client.call_tool("x")
         assert client.protocol_version == STATELESS
         # After closing, the server may be another one: the known era is forgotten.
@@ -222,8 +198,7 @@ async def test_closing_forgets_log_level_and_subscriptions():
 async def test_a_listen_stream_continues_after_a_loss_without_calls(version):
     server = MortalServer(version)
     async with mcpwire.Client(server) as client, client.listen([URI]) as changes:
-        server.die()
-        await lost(client)
+        await server.lose(client)
         await until(lambda: len(server.lives) == 2 and client.is_connected)
         server.notify("notifications/resources/updated", uri=URI)
         assert (await anext(changes)).params.uri == URI
@@ -275,12 +250,10 @@ async def test_reopening_is_tried_up_to_the_configured_attempts():
     async with mcpwire.Client(server, recovery=AT_ONCE) as client:
         await client.call_tool("x")
         server.failures = 4
-        server.die()
-        await lost(client)
+        await server.lose(client)
         assert (await client.call_tool("x")).text == "alive"
         server.failures = 100
-        server.die()
-        await lost(client)
+        await server.lose(client)
         with pytest.raises(mcpwire.ConnectError, match="no such luck"):
             await client.call_tool("x")
         assert server.failures == 95
@@ -293,8 +266,7 @@ async def test_after_all_attempts_it_pauses_and_then_retries():
     async with mcpwire.Client(server, recovery=recovery) as client:
         await client.call_tool("x")
         server.failures = 1
-        server.die()
-        await lost(client)
+        await server.lose(client)
         for _ in range(3):  # none of these tries again
             with pytest.raises(mcpwire.ConnectError):
                 await client.call_tool("x")
@@ -340,11 +312,9 @@ async def test_the_error_of_an_earlier_loss_is_not_raised_again():
     async with mcpwire.Client(server, recovery=recovery) as client:
         await client.call_tool("x")
         server.failures = 1
-        server.die()
-        await lost(client)
+        await server.lose(client)
         await client.call_tool("x")  # the second attempt has succeeded
-        server.die()
-        await lost(client)
+        await server.lose(client)
         for _ in range(2):  # from here on no connection answers a call
             server.methods["tools/call"] = lambda *_: server.die() or SILENCE
             with pytest.raises(mcpwire.ConnectionClosed):
@@ -361,8 +331,7 @@ async def test_a_connection_that_has_answered_a_call_is_replaced_at_once():
     client = mcpwire.Client(server, probe_timeout=0.01, recovery=recovery)
     async with client:
         await client.call_tool("x")
-        server.die()
-        await lost(client)
+        await server.lose(client)
         await client.call_tool("x")
     assert server.calls() == ["x", "x"]
 
@@ -377,8 +346,7 @@ async def test_eager_tasks_do_not_hide_that_a_connection_has_answered():
         await client.subscribe(URI)
         for _ in range(3):
             await client.call_tool("x")
-            server.die()
-            await lost(client)
+            await server.lose(client)
     assert server.calls() == ["x", "x", "x"]
 
 
@@ -390,8 +358,7 @@ async def test_an_iteration_uses_no_cursor_of_an_earlier_session(reopened_by):
     async with mcpwire.Client(server, recovery=AT_ONCE) as client:
         tools = client.iter_tools()
         await anext(tools)
-        server.die()
-        await lost(client)
+        await server.lose(client)
         if reopened_by == "another call":
             await client.call_tool("x")
         with pytest.raises(mcpwire.LocalProtocolError, match="session of the cursor"):
@@ -405,8 +372,7 @@ async def test_connect_does_not_wait_for_the_pause_between_attempts():
     async with mcpwire.Client(server, recovery=recovery) as client:
         await client.call_tool("x")
         server.failures = 1
-        server.die()
-        await lost(client)
+        await server.lose(client)
         with pytest.raises(mcpwire.ConnectError):
             await client.call_tool("x")
         await client.connect()
@@ -417,8 +383,7 @@ async def test_a_timeout_applies_while_reopening(monkeypatch):
     monkeypatch.setattr(retry.RestartBackoff, "delay", lambda *_: 1000.0)
     server = MortalServer()
     async with mcpwire.Client(server) as client:
-        server.die()
-        await lost(client)
+        await server.lose(client)
         with pytest.raises(mcpwire.RequestTimeout, match="opened again"):
             await client.call_tool("x", timeout=0.05)
         names = {task.get_name() for task in asyncio.all_tasks()}
@@ -429,8 +394,7 @@ async def test_closing_ends_the_reopening_and_its_waiting_calls(monkeypatch):
     monkeypatch.setattr(retry.RestartBackoff, "delay", lambda *_: 1000.0)
     server = MortalServer()
     async with mcpwire.Client(server) as client:
-        server.die()
-        await lost(client)
+        await server.lose(client)
         call = asyncio.create_task(client.call_tool("x"))
         await asyncio.sleep(0)  # one loop iteration
         await asyncio.sleep(0)  # one loop iteration
@@ -449,8 +413,7 @@ async def test_closing_at_any_step_of_reopening_leaves_no_connection(
     server = MortalServer()
     client = mcpwire.Client(server)
     await client.connect()
-    server.die()
-    await lost(client)
+    await server.lose(client)
     connecting = asyncio.create_task(client.connect())
     for _ in range(turns):
         await asyncio.sleep(0)  # one loop iteration

@@ -15,9 +15,6 @@ from mcpwire.server.demo import demo_dispatcher
 META = "io.modelcontextprotocol/"
 
 
-# Errors...
-
-
 @pytest.mark.rule("RPC-24")
 async def test_our_error_codes_avoid_the_reserved_range():
     codes = {
@@ -63,9 +60,6 @@ async def test_an_unsupported_version_ends_the_connection():
     assert "notifications/initialized" not in methods
 
 
-# Server info and metadata...
-
-
 def named(name):
     return {META + "serverInfo": {"name": name, "version": "9.9"}}
 
@@ -95,9 +89,6 @@ async def test_unknown_values_at_reserved_meta_keys_are_kept(value):
         result = await client.call_tool("x")
     assert result.meta == meta
     assert types.encode(result)["_meta"] == meta
-
-
-# stdio...
 
 
 @pytest.mark.rule("TR-STDIO-05")
@@ -152,9 +143,6 @@ async def test_stdio_credentials_are_passed_in_the_environment_only():
         assert "s3cret" not in repr(client)
     assert "s3cret" not in repr(target)
     assert "auth" not in inspect.signature(mcpwire.Stdio).parameters
-
-
-# Progress, tools, prompts, completion...
 
 
 @pytest.mark.rule("PROG-04")

@@ -26,8 +26,6 @@ CAPABILITIES = {
 
 
 class SubscriptionServer(FakeServer):
-    """A server that handles the subscriptions of both eras."""
-
     def __init__(self, version, *, refused=(), capabilities=CAPABILITIES, **methods):
         super().__init__(
             {
@@ -66,7 +64,6 @@ class SubscriptionServer(FakeServer):
             self.notify(method, **params, _meta={ID: id})
 
     def filters(self):
-        """Return the filters of the open subscriptions."""
         return list(self.open.values())
 
     def methods_received(self):

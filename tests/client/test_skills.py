@@ -80,14 +80,11 @@ class SkillServer(FakeServer):
 
     @property
     def reads(self):
-        """The URI of each file that was read, in order."""
         return [params["uri"] for params in self.requests("resources/read")]
 
 
 @pytest.fixture(params=["memory", "http"])
 def client(request):
-    """Connect to a server over each transport."""
-
     @contextlib.asynccontextmanager
     async def connected(server, extensions=(SKILLS,), **options):
         with contextlib.ExitStack() as stack:

@@ -28,9 +28,6 @@ CALL = ["tools/call"]
 POLL = ["tasks/get"]
 
 
-# To the end
-
-
 @pytest.mark.system("L-A11")
 @pytest.mark.rule("TX-03", "TX-11")
 async def test_a_call_returns_the_result_of_its_task():
@@ -119,9 +116,6 @@ async def test_a_task_outlives_the_connection_it_was_made_on():
     assert server.methods_received.count("tools/call") == 1
 
 
-# No task
-
-
 @pytest.mark.rule("TX-03")
 @pytest.mark.parametrize(
     ("options", "declares"),
@@ -167,9 +161,6 @@ async def test_a_session_call_does_not_request_a_task(version):
         await c.call_tool("train")
 
     assert server.requests("tools/call") == [{"name": "train"}]
-
-
-# Input requests
 
 
 def fill_in(messages):
@@ -258,9 +249,6 @@ async def test_a_busy_handler_pauses_the_timeout_of_the_call():
     server = TaskServer(needs(a=FORM), DONE)
     async with client(server, elicitation=think) as c:
         assert (await c.call_tool("train", timeout=0.25)).text == "done"
-
-
-# Cancellation
 
 
 @pytest.mark.rule("TX-16")

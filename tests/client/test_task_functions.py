@@ -59,7 +59,6 @@ def fill_in(_):
 
 @asynccontextmanager
 async def connected(place, version, **options):
-    """Yield a server and a client of it, in memory or over HTTP."""
     demo = Demo()
     options = {"extensions": [TASKS], "mode": version, **options}
     if place == "memory":

@@ -17,9 +17,6 @@ def client(server, **options):
     return mcpwire.Client(server, **options)
 
 
-# Time...
-
-
 @pytest.mark.system("A04", "L-A2", "L-R6", "L-V3")
 @pytest.mark.rule("LIFE-15")
 @on_a_virtual_clock
@@ -79,9 +76,6 @@ async def test_many_deadlines_are_checked_together(monkeypatch):
     assert {type(outcome) for outcome in outcomes} == {mcpwire.RequestTimeout}
     # They end within 50 ms of each other, and checks are at least 5 ms apart.
     assert len(timers) <= 30
-
-
-# Progress...
 
 
 def report(params, server):

@@ -20,7 +20,6 @@ def checked(deny=None, **entry):
 
 
 def refusal(deny=None, **entry):
-    """Return the error of an invalid entry."""
     with pytest.raises(ConfigError) as caught:
         checked(deny, **entry)
     return str(caught.value)

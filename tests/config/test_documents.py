@@ -146,7 +146,6 @@ KEEP = "keep one of them"
 
 
 def a(**fields):
-    """Return a document with the server `a`."""
     return {"servers": {"a": fields}}
 
 
@@ -208,9 +207,6 @@ def test_malformed_document_is_refused_with_its_path(document, problem):
     with pytest.raises(ConfigError) as caught:
         read_document(document, "f")
     assert str(caught.value) == f"f: {problem}"
-
-
-# Layers...
 
 
 def layer(file, *entries):

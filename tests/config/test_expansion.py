@@ -1,7 +1,5 @@
 """Variables in configurations, and files that set variables."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

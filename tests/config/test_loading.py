@@ -58,9 +58,6 @@ def one(environment=None, **entry):
     return found["x"]
 
 
-# Targets...
-
-
 @pytest.mark.system("V01", "V03", "R01", "A11", "A12", "A13", "L-A4")
 def test_stdio_entry_becomes_a_target_with_all_its_fields(toml):
     found = load(toml, environment=VARIABLES)
@@ -181,9 +178,6 @@ def test_disabled_server_needs_no_env_file():
     assert one(command="x", envFile="none.env", disabled=True).env is None
 
 
-# Secrets...
-
-
 @pytest.mark.system("L-V11")
 def test_repr_warnings_and_log_of_a_configuration_show_no_secrets(toml, caplog):
     text = TOML.replace('url = "', 'serverUrls = "x"\nurl = "')
@@ -261,9 +255,6 @@ def test_error_chain_shows_variables_unexpanded(field, value):
     while error is not None:
         assert SENTINEL not in f"{error} {error!r}"
         error = error.__cause__ or error.__context__
-
-
-# Sources and layers...
 
 
 @pytest.mark.system("V02")
@@ -361,9 +352,6 @@ def test_entries_with_equal_fields_are_equal(tmp_path, toml):
     one, same = (load(path, environment=VARIABLES)["time"] for path in (toml, other))
     assert one == same
     assert one != load(toml, environment={"TOKEN": "other"})["time"]
-
-
-# Default file locations...
 
 
 def test_mcpwire_config_names_the_only_file():

@@ -147,20 +147,16 @@ def test_number_over_the_digit_limit_is_refused(tmp_path, refusal):
 
 
 @pytest.mark.system("L-V11", "L-R13", "R01")
-@pytest.mark.parametrize(("text", "problem"), TOML, ids=range(len(TOML)))
-def test_a_malformed_toml_file_is_refused_in_one_sentence(
-    tmp_path, refusal, text, problem
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [("mcp.toml", *row) for row in TOML] + [("mcp.json", *row) for row in JSON],
+    ids=range(len(TOML) + len(JSON)),
+)
+def test_a_malformed_file_is_refused_in_one_sentence(
+    tmp_path, refusal, name, text, problem
 ):
-    (tmp_path / "mcp.toml").write_text(text)
-    assert refusal("mcp.toml") == f"mcp.toml: {problem}"
-
-
-@pytest.mark.parametrize(("text", "problem"), JSON, ids=range(len(JSON)))
-def test_a_malformed_json_file_is_refused_in_one_sentence(
-    tmp_path, refusal, text, problem
-):
-    (tmp_path / "mcp.json").write_text(text)
-    assert refusal("mcp.json") == f"mcp.json: {problem}"
+    (tmp_path / name).write_text(text)
+    assert refusal(name) == f"{name}: {problem}"
 
 
 DEEP = '{"mcpServers": {}, "x": ' + "[" * 990 + "]" * 990 + "}"
@@ -176,9 +172,6 @@ def test_json_beyond_pythons_nesting_limit_is_refused(tmp_path):
     except ConfigError as error:
         problems.append(error.problem)
     assert problems in ([], ["is nested too deeply"])
-
-
-# Unreadable files...
 
 
 def test_missing_file_is_named(refusal):

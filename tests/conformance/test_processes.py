@@ -127,7 +127,6 @@ async def is_gone(pid):
 
 
 def import_file(name, path):
-    """Return the module of a file, imported under a unique name."""
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -128,9 +128,6 @@ def test_repeated_successes_of_a_check_do_not_matter(judge):
     assert judge([*GREEN, check("one"), check("one")]) == []
 
 
-# --- servers -------------------------------------------------------------------------
-
-
 @pytest.fixture
 def judge_server(verdict):
     def judge_server(played=("a",), pinned=("a", "b"), **more):

@@ -108,8 +108,6 @@ VERDICT = re.compile(r"\b(better|worse|no difference shown)$")
 
 
 class Block(NamedTuple):
-    """One fenced block of a document."""
-
     document: str
     line: int
     language: str
@@ -121,7 +119,6 @@ class Block(NamedTuple):
 
 
 def blocks(document: str) -> list[Block]:
-    """Return the blocks of a document."""
     text = (ROOT / document).read_text(encoding="utf-8")
     return [
         Block(
@@ -176,8 +173,16 @@ def files_for(block: Block) -> dict[str, str]:
 
 
 def commands(block: Block) -> list[str]:
-    """Return the commands of a console block."""
     return [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
+
+
+def is_recorded(block: Block) -> bool:
+    """Return whether the traffic of the block's clients is in the record.
+
+    A check of a client runs it many times at once, against servers that are wrong.
+    """
+    checks_client = "check client" in block.text or "run_client" in block.text
+    return block.document not in MEASURED_DOCUMENTS and not checks_client
 
 
 def needs_everything(block: Block) -> bool:
@@ -286,7 +291,6 @@ class Runner:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of the programs."""
         return unmeasured(
             PATH=f"{self.shims}:{os.environ['PATH']}",
             XDG_STATE_HOME=str(self.state),
@@ -294,7 +298,6 @@ class Runner:
         )
 
     def _type(self, argv: list[str]) -> str:
-        """Run a command at a terminal without input."""
         parent_fd, child_fd = pty.openpty()
         process = subprocess.Popen(
             argv,

@@ -1,11 +1,11 @@
 """Schemas and names as a vendor allows them: references, roots, nulls, strict mode."""
 
 import re
-import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from traced_memory import traced_memory
 
 from mcpwire.exporters import EXPORT_FORMS, Export, anthropic, gemini, neutral, openai
 from mcpwire.exporters.openai import strict_schema
@@ -39,8 +39,6 @@ def count(schema):
         return sum(map(count, schema))
     return 1 + sum(map(count, schema.values())) if isinstance(schema, dict) else 0
 
-
-# --- references -------------------------------------------------------------------
 
 ROOT = {"$defs": {"a": TEXT}, "anyOf": [TEXT, NUMBER]}
 
@@ -111,8 +109,6 @@ def test_tool_with_a_deeply_nested_schema_is_exported(form, keyword):
     assert len(Export([tool], form)) == 1
 
 
-# --- roots ------------------------------------------------------------------------
-
 BRANCHES = [
     {"properties": {"a": TEXT}, "required": ["a"]},
     {"properties": {"a": TEXT, "b": NUMBER}, "required": ["a", "b"]},
@@ -160,9 +156,6 @@ def test_reference_to_a_moved_schema_keeps_its_target(schema, form):
     made = tool.get("function", tool)
     made = made.get("input_schema") or made["parameters"]
     assert resolve_references(made["properties"]["end"], made) == POINT
-
-
-# --- nulls ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -265,12 +258,9 @@ def test_alternatives_are_bounded(branch):
     keywords = dict.fromkeys(map(str, range(6_000)))
     schema = {"properties": {"a": {"anyOf": [branch] * 6_000, **keywords}}}
     value = {"a": {"b": [{"c": None}]}}
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         assert remove_nulls(value, schema, schema) == value
-        assert tracemalloc.get_traced_memory()[1] < 30_000_000
-    finally:
-        tracemalloc.stop()
+    assert memory.peak < 30_000_000
 
 
 def test_deeply_nested_arguments_are_unchanged():
@@ -280,8 +270,6 @@ def test_deeply_nested_arguments_are_unchanged():
         value = [value]
     assert remove_nulls(value, schema, schema) == value
 
-
-# --- arbitrary input --------------------------------------------------------------
 
 KEYWORDS = st.sampled_from(
     [
@@ -437,8 +425,6 @@ def test_reference_into_an_older_tuple_is_rewritten():
     found = made["input_schema"]["properties"]["y"]
     assert found == {"$ref": "#/properties/x/prefixItems/0"}
 
-
-# --- OpenAI's strict mode ----------------------------------------------------------
 
 OPTIONAL = {"type": ["string", "null"]}
 

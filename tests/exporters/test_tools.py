@@ -25,7 +25,6 @@ BARE = Tool("ping", {"type": "object"})
 
 
 def only(form, tool=POINT, **options):
-    """Return the single exported tool."""
     (made,) = Export([tool], form, **options)
     return made
 

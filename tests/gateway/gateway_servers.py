@@ -1,7 +1,5 @@
 """Small servers to put behind a gateway, and clients before it."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """What a gateway's dispatcher tells transports about requests before responding."""
 
-from __future__ import annotations
-
 import pytest
 from gateway_servers import named
 

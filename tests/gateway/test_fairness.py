@@ -1,7 +1,5 @@
 """How many of a gateway's server connections one untrusted client can take."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 
@@ -33,17 +31,14 @@ class Visitor(GatewayClient):
         )
 
     async def declare(self, **capabilities):
-        """Open a session of a client with these capabilities; return the response."""
         return await self.post(
             "initialize", {**INITIALIZE, "capabilities": capabilities}
         )
 
     async def use(self, session, name="a_x"):
-        """Call a tool in a session; return the response."""
         return await self.post("tools/call", {"name": name, "arguments": {}}, session)
 
     async def used(self):
-        """Open a session and call a tool in it; return its id."""
         session = await self.opened()
         assert (await self.use(session)).status_code == 200
         return session

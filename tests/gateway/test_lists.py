@@ -253,9 +253,6 @@ async def test_only_the_first_session_waits_for_a_list_that_does_not_come(
         assert await listed(after=0) == ["a_x", "b_y"]
 
 
-# Freshness...
-
-
 @both_eras
 @pytest.mark.system("O70")
 async def test_list_after_a_list_changed_notification_is_the_new_list(era):
@@ -485,9 +482,6 @@ async def test_collision_with_on_collision_raise_is_an_error_response():
     async with through(servers, names=policy) as client:
         with pytest.raises(InternalError, match="a_b_c"):
             await client.list_tools()
-
-
-# Capabilities and instructions...
 
 
 @both_eras

@@ -1,7 +1,5 @@
 """Lists of many servers as one: names, URIs, pages."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,9 +34,6 @@ def tools(server, *names, page=None, **options):
 
 def names(merged):
     return [item["name"] for item in merged.items]
-
-
-# Pages...
 
 
 def test_pages_are_combined_without_invalid_items():
@@ -76,9 +71,6 @@ def test_merged_list_has_the_shortest_ttl_and_the_narrowest_scope():
     assert merge_named([one, two], PROXY).hints["ttlMs"] == 4
     assert merge_named([one, two], PROXY).hints["cacheScope"] == "public"
     assert merge_named([], PROXY).hints == {"ttlMs": 0, "cacheScope": "private"}
-
-
-# Names...
 
 
 @pytest.mark.system("O40", "O42")
@@ -228,9 +220,6 @@ def test_extras_are_listed_unless_the_server_has_a_tool_of_that_name():
     assert merged.extras == {"a_y"}
 
 
-# URIs...
-
-
 def resources(server, *uris):
     page = {"resources": [{"uri": uri, "name": server} for uri in uris]}
     return combine_pages(server, [page], "resources")
@@ -272,8 +261,6 @@ def test_first_of_equal_templates_is_listed_and_all_owners_are_recorded():
     )
     assert invalid.items == ()
 
-
-# Capabilities and instructions...
 
 NEWEST, OLDEST = REVISIONS[-1], find_revision("2024-11-05")
 

@@ -275,9 +275,6 @@ async def test_discovery_answers_without_waiting_for_a_slow_server(monkeypatch):
         assert tool_names(await client.list_tools()) == ["a_x"]
 
 
-# Which servers a session has...
-
-
 class ChosenServer:
     """A source that plans the servers of each session."""
 
@@ -450,9 +447,6 @@ async def test_mount_of_one_server_keeps_its_tool_names_and_follows_replace():
         assert tool_names(await client.list_tools()) == ["y"]
         await gateway.replace({"a": named("a", "x")})
         assert await client.list_tools() == []
-
-
-# Options...
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,6 @@ def counted(*tools):
     return Counted(named("a", *(tools or ("x",))))
 
 
-# Sharing by identity...
-
-
 async def test_stateless_requests_share_connections_and_sessions_do_not():
     server = counted()
     async with Gateway({"a": server}) as gateway:
@@ -123,9 +120,6 @@ def test_each_mount_path_has_its_own_identity():
     assert len(identities) == 3
 
 
-# Opened once...
-
-
 async def test_concurrent_calls_open_a_set_once():
     server = counted()
     gateway = Gateway({"a": server})
@@ -198,9 +192,6 @@ async def test_cancelled_waiter_leaves_the_set_to_the_others():
     assert closed == []
     kept.close()
     assert closed == [slow]
-
-
-# Closing...
 
 
 @pytest.mark.system("L-O7")
@@ -317,9 +308,6 @@ async def test_session_beyond_max_upstream_sets_is_refused():
         assert (await client.call_tool("a_x")).text == "a.x()"
     async with client_of(gateway, "2025-11-25") as client:
         assert (await client.call_tool("a_x")).text == "a.x()"
-
-
-# Sessions and their ends...
 
 
 @pytest.mark.system("O73")

@@ -15,9 +15,6 @@ from mcpwire.types import PromptReference, ResourceTemplateReference
 both_eras = pytest.mark.parametrize("era", ERAS)
 
 
-# Tools...
-
-
 @both_eras
 @pytest.mark.system("O43")
 async def test_tools_with_one_name_are_called_on_their_own_servers(era):
@@ -59,9 +56,6 @@ async def test_calls_run_concurrently():
     async with through(servers) as client:
         calls = [client.call_tool(n) for n in ("a_slow", "b_slow") * 2]
         assert [r.text for r in await asyncio.gather(*calls)] == ["done"] * 4
-
-
-# Transforms and stripped arguments...
 
 
 @pytest.mark.unchecked_wire("arguments that are none are sent on purpose")
@@ -108,9 +102,6 @@ async def test_stripped_arguments_are_not_sent():
 def test_transform_of_a_wrong_type_is_refused():
     with pytest.raises(TypeError, match=r"transforms\['a'\] must be a ToolTransform"):
         mcpwire.gateway.Gateway({}, transforms={"a": {}})
-
-
-# Prompts and completion...
 
 
 def with_prompt(name):
@@ -207,9 +198,6 @@ async def test_2024_11_05_server_completes_without_declaring_completions():
         found = await client.request("completion/complete", params)
         assert found["completion"]["values"] == ["v"]
     assert server.received[-1]["params"]["ref"] == {"type": "ref/prompt", "name": "p"}
-
-
-# Resources...
 
 
 def with_resources(name, *uris):
@@ -339,9 +327,6 @@ async def test_resource_links_in_results_lead_back_to_their_server():
     assert servers["b"].received[-1]["params"]["uri"] == "x:1"
 
 
-# Resources and prompts as tools...
-
-
 @pytest.mark.unchecked_wire("arguments that are none are sent on purpose")
 async def test_resources_and_prompts_can_be_offered_as_tools():
     server = with_prompt("a")
@@ -430,9 +415,6 @@ async def test_list_resources_tool_of_a_failing_server_returns_an_empty_list():
         assert listed.structured_content == {"resources": []}
 
 
-# The gateway's own...
-
-
 @both_eras
 @pytest.mark.system("O47")
 async def test_local_server_keeps_its_names_beside_the_others(era):
@@ -454,9 +436,6 @@ async def test_local_server_keeps_its_names_beside_the_others(era):
         failed = await client.call_tool("fails")
         assert (failed.is_error, failed.text) == (True, "not today")
         assert await client.read_text("own:1") == "mine"
-
-
-# Around requests...
 
 
 async def test_gateway_middleware_wraps_requests_like_server_middleware():

@@ -1,7 +1,5 @@
 """A thousand sessions on one gateway get their own results and leave no tasks."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

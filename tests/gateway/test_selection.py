@@ -1,7 +1,5 @@
 """Which servers a client chose by header fields, and how they are named."""
 
-from __future__ import annotations
-
 import json
 from itertools import permutations
 from typing import Any
@@ -123,9 +121,6 @@ def test_private_hosts_are_refused_unless_allowed(host):
     assert len(read_servers(json.dumps([url]), None, allow_private=True)) == 1
 
 
-# Names...
-
-
 @pytest.mark.system("O42")
 @pytest.mark.parametrize(
     ("urls", "names"),
@@ -160,9 +155,6 @@ def test_given_name_is_kept_and_a_derived_name_gets_a_number():
         (parse_url("https://b.example/"), "a-example"),
     ]
     assert name_servers(servers) == ["a-example-2", "a-example"]
-
-
-# Forwarding...
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Encoding of what a session id holds: canonical, with an expiry time."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Splicing: blocks inserted before a result's content, and tokens read from it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

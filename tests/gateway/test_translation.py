@@ -1,7 +1,5 @@
 """How a gateway converts messages: requests to clients, capabilities, hop metadata."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
@@ -20,9 +18,6 @@ from mcpwire.errors import (
 )
 from mcpwire.gateway.translation import (
     CANCEL_GRACE_S,
-    ELICIT,
-    ROOTS,
-    SAMPLE,
     InFlightCalls,
     TaskIds,
     accepts_input_requests,
@@ -38,7 +33,7 @@ from mcpwire.gateway.translation import (
     unsupported_error,
     url_elicitations,
 )
-from mcpwire.protocol.methods import LEVELS
+from mcpwire.protocol.methods import ELICIT, LEVELS, ROOTS, SAMPLE
 from mcpwire.types._base import RELATED_TASK
 from mcpwire.versions import REVISIONS, Era
 

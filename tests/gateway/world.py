@@ -1,10 +1,9 @@
 """Two in-memory HTTP servers, and a gateway that gets raw HTTP requests."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import attrs
 import httpx
@@ -14,9 +13,6 @@ from mcpwire import Context, Server
 from mcpwire.gateway import FromHeaders, Gateway
 from mcpwire.server.auth import ResourceServer, StaticTokens
 from mcpwire.testing import AsgiTransport
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
 
 A = "https://a.example/mcp"
 B = "https://b.example/mcp"
@@ -68,8 +64,6 @@ class ReceivedRequest:
 
 
 class RecordingServer:
-    """A server behind the gateway, which records the requests it receives."""
-
     def __init__(self, name: str, **options: Any) -> None:
         self.seen: list[ReceivedRequest] = []
         self.server = Server(name, **options)
@@ -129,7 +123,7 @@ class World:
 
     async def client_for(
         self, gateway: Gateway, *, root_path: str = "", **options: Any
-    ) -> GatewayClient:
+    ) -> "GatewayClient":
         """Return an HTTP client of a gateway; it is closed with the world."""
         # After 0.1 s responses become streams; on a busy machine any response could.
         options = {"stream_after": 30.0, **options}
@@ -142,8 +136,6 @@ class World:
 
 
 class GatewayClient:
-    """A client that sends a gateway requests and reads its responses."""
-
     def __init__(self, client: httpx.AsyncClient, gateway: Gateway) -> None:
         self.http = client
         self.gateway = gateway
@@ -180,7 +172,6 @@ class GatewayClient:
         return await self.post(method, {"_meta": STATELESS_META, **params}, **head)
 
     async def opened(self, *, path: str = "/mcp", **headers: str) -> str:
-        """Open a session; return its id."""
         response = await self.initialize(path=path, **headers)
         assert response.status_code == 200, response.text
         assert "result" in response.json(), response.text
@@ -211,7 +202,6 @@ class GatewayClient:
         return (await self.http.delete(path, headers=headers)).status_code
 
     async def status(self, session: str) -> int:
-        """Return the status code of the response to a request in a session."""
         return (await self.post("ping", {}, session)).status_code
 
 
@@ -232,7 +222,6 @@ def _fields(session: str | None, more: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def fields_of(session: str) -> dict[str, bytes]:
-    """Return the header fields of a request in a session."""
     return _fields(session, {"accept": "text/event-stream"})
 
 

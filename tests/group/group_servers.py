@@ -1,7 +1,5 @@
 """In-memory servers for groups: servers that die, respond late or are unreachable."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fakes import FakeServer, text
@@ -59,7 +57,6 @@ class ScriptedServer(FakeServer):
             super().answer(request)
 
     def release(self, *methods: str) -> None:
-        """Respond to the held requests, and hold no more."""
         self.held -= set(methods) if methods else self.held
         waiting, self.waiting = self.waiting, []
         for request in waiting:

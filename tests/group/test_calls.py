@@ -18,7 +18,6 @@ PROMPT = {"type": "ref/prompt", "name": "p"}
 
 
 def full_server():
-    """Return a server with tools, resources, prompts, completions and logging."""
     return ScriptedServer(**METHODS)
 
 
@@ -182,9 +181,6 @@ async def test_call_timeout_comes_from_the_group_the_member_or_the_call():
             assert caught.value.timeout == timeout
 
 
-# Cancelling...
-
-
 @pytest.mark.system("A31", "L-A1")
 async def test_cancel_by_request_id_cancels_only_that_call(caplog):
     server = ScriptedServer("", "tools/call")
@@ -201,9 +197,6 @@ async def test_cancel_by_request_id_cancels_only_that_call(caplog):
         cancellation = {"requestId": call.request_id, "reason": "enough"}
         assert server.requests("notifications/cancelled") == [cancellation]
     assert [each.server for each in caplog.records] == ["nowhere"]
-
-
-# Roots...
 
 
 @pytest.mark.system("A35")
@@ -224,9 +217,6 @@ async def test_roots_changed_reaches_one_or_all_and_failures_are_logged(caplog):
         await until(lambda: len(caplog.records) == 2)
         assert count(deaf) == 0
     assert {each.server for each in caplog.records} == {"deaf", "nowhere"}
-
-
-# Logging...
 
 
 async def test_server_error_text_cannot_add_log_lines(caplog):
@@ -303,9 +293,6 @@ async def test_each_call_and_its_result_are_logged_at_debug_level(caplog):
         ("mcp_result", "b", "y", False, "mcp"),
     ]
     assert "hunter2" not in caplog.text
-
-
-# All their tools...
 
 
 async def test_tools_of_all_servers_are_one_set_that_follows_changes():

@@ -18,9 +18,6 @@ def connection_counts(*servers):
     return [server.connections for server in servers]
 
 
-# Construction...
-
-
 @pytest.mark.system("A01")
 async def test_new_group_is_empty_with_default_timeouts():
     made = []
@@ -133,9 +130,6 @@ def test_package_names_are_imported_lazily():
         assert getattr(group, name) is getattr(group, name)
     with pytest.raises(AttributeError, match="'nothing'"):
         _ = group.nothing
-
-
-# All at once...
 
 
 @pytest.mark.system("V10")
@@ -275,9 +269,6 @@ async def test_connect_failure_is_logged_with_fields_and_without_secrets(caplog)
     assert "s3cret" not in caplog.text + str(vars(records[0]))
 
 
-# One...
-
-
 @pytest.mark.system("A16", "L-A13")
 async def test_connected_name_is_replaced_only_with_replace():
     old, new = ScriptedServer("old"), ScriptedServer("new")
@@ -347,9 +338,6 @@ async def test_concurrent_connects_of_one_name_share_the_outcome():
     assert report.ok == ("a",)
     assert server.connections == 1
     await group.aclose()
-
-
-# Cancelling...
 
 
 async def test_cancelling_the_last_waiter_closes_the_connection():
@@ -449,9 +437,6 @@ async def test_cancelled_connect_all_keeps_servers_that_others_connected():
     await asyncio.wait([connecting])
     assert list(group) == ["wanted"]
     await group.aclose()
-
-
-# Concurrent operations...
 
 
 @pytest.mark.system("L-A3", "A05")

@@ -110,9 +110,6 @@ async def test_invalid_notification_is_dropped_and_logged(caplog):
     assert {each.server for each in caplog.records} == {"a"}
 
 
-# Streams...
-
-
 @pytest.mark.system("A43", "L-A10")
 async def test_unread_stream_keeps_list_changes_and_subscribed_updates():
     server = ScriptedServer()
@@ -219,8 +216,6 @@ async def test_callback_can_close_the_group():
         assert len(group) == 0
 
 
-# Without a callback...
-
 LEVELS = {
     "debug": "DEBUG",
     "info": "INFO",
@@ -273,9 +268,6 @@ async def test_long_log_message_is_truncated_and_invalid_ones_are_harmless(caplo
         server.notify(LOG)
         await group.ping("a")
     assert len(caplog.records[0].message) < 2_100
-
-
-# Requests of servers...
 
 
 @pytest.mark.system("A17", "A50", "A53")

@@ -189,9 +189,6 @@ async def test_restart_refreshes_tools_and_subscriptions():
         assert server.requests("resources/subscribe") == [{"uri": "file:///a"}]
 
 
-# Lazy servers...
-
-
 @pytest.fixture
 def idle_by_the_loop(monkeypatch):
     """Let groups use the clock of the loop, which does not advance while code runs."""

@@ -1,7 +1,5 @@
 """A thousand servers in one group: a process and a result for each."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import os

@@ -41,7 +41,6 @@ def process() -> int:
 
 
 def announce(url: str) -> None:
-    """Print the URL for the parent process."""
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
 

@@ -4,19 +4,11 @@ A combination is transport, revision, engine and shell; `combo` is one of them, 
 `target` connects to the same demonstration server each time.
 """
 
-from __future__ import annotations
-
 import contextlib
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
-sys.path.insert(0, str(Path(__file__).parent.parent / "servers/warm"))
-
 import schema_checks
 import shells
 from hosting import hosted
@@ -25,9 +17,6 @@ from warmed import demo_command
 import mcpwire
 from mcpwire.server.demo import demo_dispatcher
 from mcpwire.versions import REVISIONS, Era
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 posted_messages_are_checked = schema_checks.posted_messages_are_checked
 

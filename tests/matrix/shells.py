@@ -3,8 +3,6 @@
 The blocking client runs in threads, one for each call that waits.
 """
 
-from __future__ import annotations
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self

@@ -207,7 +207,6 @@ class AuthorizationServer:
         self.raw = raw
 
     def serve(self, conn: Connection) -> None:
-        """Answer the requests of a connection."""
         while raw := conn.receive(None):
             key = self.keys().get(urlsplit(raw.target).path, raw.target)
             request = Recorded(raw, key, conn)

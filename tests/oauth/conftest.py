@@ -1,18 +1,8 @@
 """The servers of `tests/over_http`, behind a simulated internet."""
 
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
-sys.path.insert(0, str(Path(__file__).parent.parent / "adversity"))
-
 import engine_calls
 import fake_network
+import pytest
 import schema_checks
 from authorization_server import protected_server
 

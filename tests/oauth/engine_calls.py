@@ -1,7 +1,5 @@
 """Helpers for tests of logins and tokens."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import http.client
@@ -11,7 +9,8 @@ import sys
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,9 +19,6 @@ from authorization_server import authorization_server, browse, oauth, protected_
 import mcpwire
 import mcpwire.transports
 from mcpwire.transports.oauth import authorizer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 BOUND_S = 40.0
 HOUR_S = 3600

@@ -7,8 +7,6 @@ A name has a list of answers: each lookup takes the next one, and the last one s
 connection to an address without a host is refused.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket

@@ -1,7 +1,5 @@
 """Helpers for the tests of fetching: servers, requests and failures."""
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 import traceback

@@ -4,8 +4,6 @@ They were used against clients, or are similar: one or two of each kind. The tes
 `wire.urls` have those that parsers read differently.
 """
 
-from __future__ import annotations
-
 HOSTILE = (
     # Schemes with a handler on the machine.
     "javascript:alert(1)",

@@ -1,21 +1,15 @@
 """MCP servers that require a token of an `authorization_server`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import token_reader
 from http_bytes import json_reply, reply
 from legacy_server import LegacyServer
 from mcp_server import SERVER_OPTIONS, ScriptedMcp
-from raw_server import WAIT_S, raw_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from raw_server import Connection, RawRequest
+from raw_server import WAIT_S, Connection, RawRequest, raw_server
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
@@ -200,7 +194,6 @@ def protected_server(
 def protected_legacy(
     auth: Any, scopes: tuple[str, ...] | None = None, **options: Any
 ) -> Iterator[ProtectedLegacy]:
-    """Serve a `LegacyServer` that requires tokens."""
     server = ProtectedLegacy(**options)
     server.guard(auth, scopes)
     with raw_server(server.serve, starts=server.take, path="/sse"):

@@ -1,7 +1,5 @@
 """Logins of the blocking client: users' functions in threads, Ctrl-C, no event loop."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from urllib.parse import urlsplit
@@ -143,5 +141,4 @@ def test_ctrl_c_during_a_login_closes_the_callback_port(auth, stateless, ctrl_c)
 
 
 def callback_of(url):
-    """Return the parsed URL that a browser is redirected to in the end."""
     return urlsplit(browse(url))

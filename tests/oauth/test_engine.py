@@ -1,7 +1,5 @@
 """A login, and the token of each later request; end to end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """Concurrent requests and one token: no needless waiting, no repeated login."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,7 +1,5 @@
 """Faults of token requests are typed errors, and cost no login."""
 
-from __future__ import annotations
-
 import asyncio
 
 import attrs

@@ -1,7 +1,5 @@
 """Unattended grants of programs, workloads and employees; tokens bound to keys."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -204,7 +202,6 @@ async def test_the_id_token_is_sent_to_the_identity_provider_only(auth, idp, ser
 
 @pytest.fixture
 def binding():
-    """Yield an authorization server that binds tokens to keys."""
     with authorization_server(dpop=True) as made:
         yield made
 

@@ -1,7 +1,5 @@
 """A call that is given up during a login or a refresh breaks nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 
@@ -110,9 +108,6 @@ async def test_other_calls_get_the_token_of_a_cancelled_call(auth, session):
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
-# Closing.
-
-
 async def test_closing_ends_a_login_at_once(auth, session):
     browser_opened = threading.Event()
     session.is_open = True
@@ -147,9 +142,6 @@ async def test_closing_cancels_a_running_ask_function(auth, session):
     with pytest.raises(mcpwire.MCPError):
         await call
     await asyncio.to_thread(ended.wait, BOUND_S)  # the function is the test's own
-
-
-# Cancelled at any step.
 
 
 STRIDES = {"refresh": 3, "login": 11}

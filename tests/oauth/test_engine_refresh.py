@@ -1,7 +1,5 @@
 """Tokens are refreshed before they expire, and dropped only when the server says so."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from authorization_server import SENTINEL, browse, oauth

@@ -1,7 +1,5 @@
 """Step-up to more scopes: requested once, with the present ones, never in a loop."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

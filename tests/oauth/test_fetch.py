@@ -1,7 +1,5 @@
 """How authorization documents are fetched, and the possible results and errors."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """Which hosts and addresses documents are fetched from, and which are refused."""
 
-from __future__ import annotations
-
 import pytest
 from fake_network import LOGIN_ADDRESS, SERVER_ADDRESS, Fetches
 from fetches import (

@@ -1,7 +1,5 @@
 """The interactive login: its callback server, and the browser that it opens."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

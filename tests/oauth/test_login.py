@@ -1,7 +1,5 @@
 """Logging in without a call, and finishing a login in another instance."""
 
-from __future__ import annotations
-
 import asyncio
 from types import MappingProxyType
 from urllib.parse import parse_qsl, urlsplit

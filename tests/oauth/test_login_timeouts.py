@@ -1,7 +1,5 @@
 """Waiting for a user: only the timeout of the login runs meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time
@@ -139,9 +137,6 @@ async def test_a_slow_metadata_response_does_not_pause_the_timeout(auth, statele
             await client.call_tool("echo", {"text": "hi"}, timeout=SHORT_S)
 
 
-# The login is never finished.
-
-
 async def never_finished(url):
     await asyncio.sleep(FOREVER_S)  # until it is cancelled
     return url
@@ -166,9 +161,6 @@ async def test_a_login_that_is_never_finished_times_out(auth, stateless, how):
                 await client.call_tool("echo", {"text": "hi"}, timeout=FOREVER_S)
         stateless.free.add("tools/list")
         await client.list_tools()
-
-
-# The callback.
 
 
 @pytest.mark.system("L-U14")

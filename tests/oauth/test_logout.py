@@ -1,7 +1,5 @@
 """Logout, login status, and several accounts with one server."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from authorization_server import SENTINEL, browse, oauth, protected_server

@@ -1,7 +1,5 @@
 """The promises of the documentation about authorization, tried from outside."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

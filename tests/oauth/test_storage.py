@@ -1,7 +1,5 @@
 """The contract of every store: values with compare-and-set versions, and leases."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import threading

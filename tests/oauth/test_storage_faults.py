@@ -1,7 +1,5 @@
 """A store that cannot be used: the user logs in again; one warning says why (F40)."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -224,9 +222,6 @@ def test_keys_in_memory_and_in_the_file_are_listed_together(storage, monkeypatch
     full(monkeypatch)
     storage.save("another", os.urandom(100_000), 0)
     assert storage.keys() == ["another", KEY]
-
-
-# A file that is broken.
 
 
 def garbage(path):

@@ -1,20 +1,15 @@
 """The file of a `FileStorage`: owner, location and permissions."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from mcpwire import FileStorage, StorageError
 from mcpwire.transports.oauth import storage as module
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECRET = b"some-SENTINEL-token"
 

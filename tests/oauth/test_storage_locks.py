@@ -1,7 +1,5 @@
 """The file of a `FileStorage` during concurrent use, forks, crashes and removal."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import subprocess
@@ -75,9 +73,6 @@ def test_an_interrupted_transaction_is_rolled_back(storage):
     assert storage.load("key") == (SECRET, 1)
 
 
-# Forks.
-
-
 @pytest.mark.fault("F40", "F43")
 def test_a_store_works_in_parent_and_child_after_fork(tmp_path):
     program = f"""
@@ -114,9 +109,6 @@ print(storage.load("key"))
     done = subprocess.run(command, capture_output=True, timeout=BOUND_S, check=False)
     assert done.stderr == b""
     assert done.stdout.decode().splitlines() == ["(b'0', 1)", "3", "(b'2', 3)"]
-
-
-# A file that goes away.
 
 
 @pytest.mark.fault("F40")

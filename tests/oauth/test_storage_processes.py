@@ -1,7 +1,5 @@
 """Processes that share one login: one of them refreshes it for all."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -9,8 +7,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 import pytest
@@ -20,10 +20,6 @@ from unmeasured import unmeasured
 import mcpwire
 import mcpwire.sync
 from mcpwire.auth.records import credential_key, dump, load
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 BOUND_S: Final = 30.0
 

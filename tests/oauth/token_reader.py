@@ -1,7 +1,5 @@
 """Reading signed tokens as a server does, without the library under test."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,16 +1,12 @@
 """Valid and invalid server certificates, and the TLS contexts for them."""
 
-from __future__ import annotations
-
 import datetime as dt
 import ssl
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 import trustme
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 AUTHORITY: Final = trustme.CA()
 STRANGER: Final = trustme.CA()

@@ -1,11 +1,4 @@
-"""The servers in this folder are modules that tests in any folder can import."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
+"""Fixtures of the HTTP engines and their channels."""
 
 import http_fixtures
 import legacy_channels

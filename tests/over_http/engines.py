@@ -4,31 +4,23 @@ async with open_engine("httpx", server.url) as engine:
     response = await engine.ask(1)
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
 
 import httpx
 import pytest
 from certificates import client_context, server_context
-from raw_server import raw_server
+from raw_server import RawServer, raw_server
 
 from mcpwire.errors import MCPError, RequestTimeout
-from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.http.direct import DirectEngine
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 from mcpwire.transports.http.target import Http
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from raw_server import RawServer
-
-    from mcpwire.limits import Limits
 
 BOUND_S: Final = 30.0
 
@@ -111,8 +103,6 @@ def is_answered(body: bytes) -> bool:
 
 
 class EngineUnderTest:
-    """An engine with the helpers that tests use."""
-
     def __init__(self, engine: Any, target: Http) -> None:
         self.engine = engine
         self.http = target

@@ -13,29 +13,23 @@ Modes: "json" (answers as JSON, unless something comes before the answer), "sse"
 "legacy" (HTTP+SSE of 2024-11-05).
 """
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import contextlib
 import itertools
 import json
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import mcp_rules
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 from mcp_methods import SUBSCRIPTION_KEY
-from raw_server import Served, raw_server
+from raw_server import Connection, RawRequest, Served, raw_server
 
 from mcpwire.limits import DEFAULT_LIMITS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from raw_server import Connection, RawRequest
-
-    Message = dict[str, Any]
+Message = dict[str, Any]
 
 STATUSES: Final = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
 """Where requests stand alone: code -> HTTP status; else 200."""
@@ -69,7 +63,7 @@ class Outlet:
 class Wire:
     """One channel in memory to the server object, as lines; lives on the loop."""
 
-    def __init__(self, host: Host, id: str | None) -> None:
+    def __init__(self, host: "Host", id: str | None) -> None:
         self.host = host
         self.id = id
         self.version: str | None = None
@@ -81,7 +75,6 @@ class Wire:
         self._near.is_scripted = True
 
     def send(self, message: Message) -> None:
-        """Pass on a message of the client."""
         self._near.transmit(json.dumps(message).encode() + b"\n")
 
     def receive(self, data: bytes) -> None:
@@ -194,7 +187,6 @@ class Host(Served):
     # Requests...
 
     def serve(self, conn: Connection) -> None:
-        """Respond to the requests of a connection."""
         while request := conn.receive(None):
             if self.mode == "legacy":
                 self._serve_legacy(request, conn)
@@ -330,7 +322,6 @@ class Host(Served):
                 return False
 
     def _serve_session(self, request: RawRequest, conn: Connection) -> None:
-        """Respond to a GET or a DELETE."""
         wire = self._session_of(request, conn)
         if wire is None:
             return

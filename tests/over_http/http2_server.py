@@ -7,29 +7,21 @@
 and may respond at once, later (with the next request), or never.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from certificates import server_context
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
 from h2.exceptions import ProtocolError
-from raw_server import raw_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from raw_server import Connection, RawServer
+from raw_server import Connection, RawServer, raw_server
 
 
 class Stream:
-    """One request, with methods to respond to it."""
-
     def __init__(self, h2: H2Connection, id: int, fields: dict[str, str]) -> None:
         self.h2 = h2
         self.id = id
@@ -105,7 +97,6 @@ class Http2Server:
 
 @contextlib.contextmanager
 def http2_server(answer: Callable[[Stream], None]) -> Iterator[Http2Server]:
-    """Run a server that speaks HTTP/2 only."""
     context = server_context()
     context.set_alpn_protocols(["h2"])
     made = Http2Server(answer)

@@ -1,7 +1,5 @@
 """The bytes of HTTP responses and event streams, valid or invalid."""
 
-from __future__ import annotations
-
 import http
 import json
 from typing import Any, Final
@@ -23,12 +21,10 @@ _PHRASED: Final = frozenset(int(status) for status in http.HTTPStatus)
 
 
 def reply(status: int, body: bytes = b"", **fields: Any) -> bytes:
-    """Return a whole response with its length."""
     return head(status, content_length=len(body), **fields) + body
 
 
 def json_reply(obj: object, status: int = 200, **fields: Any) -> bytes:
-    """Return a whole response with an object as JSON."""
     body = json.dumps(obj).encode()
     return reply(status, body, **{"content_type": "application/json", **fields})
 
@@ -56,5 +52,4 @@ def sse_event(
 
 
 def chunk(data: bytes) -> bytes:
-    """Return one chunk of a chunked body."""
     return b"%x\r\n%b\r\n" % (len(data), data)

@@ -1,17 +1,12 @@
 """Fixtures for tests over HTTP: long timeouts, a silent port, a clean environment."""
 
-from __future__ import annotations
-
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from mcpwire.transports.http import direct, httpx_engine
 from mcpwire.transports.http import streamable as channel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LONG_S = 60.0
 """Longer than a test, so that a loaded machine cannot reach it."""

@@ -4,21 +4,15 @@ with http_proxy() as proxy:
     ...  # proxy.url; proxy.asked: the request lines that it received
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import socket
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from raw_server import READ_SIZE, raw_server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from raw_server import Connection, RawRequest, RawServer
+from raw_server import READ_SIZE, Connection, RawRequest, RawServer, raw_server
 
 REFUSED: Final = (
     b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n"
@@ -28,8 +22,6 @@ STOP_S: Final = 30.0
 
 
 class HttpProxy:
-    """The request lines that were received, and the address of the proxy."""
-
     def __init__(self, user: str | None) -> None:
         self.asked: list[str] = []
         self.server: RawServer | None = None

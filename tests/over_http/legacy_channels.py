@@ -4,27 +4,21 @@ async with legacy(engine) as (server, client):
     await client.call("ping")
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator
+from typing import Any, Final
 
 import pytest
 from engines import BOUND_S, ENGINES
-from legacy_server import legacy_server
+from legacy_server import LegacyServer, legacy_server
 
 from mcpwire.limits import Limits
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.transports.http.legacy_sse import LegacyChannel
 from mcpwire.transports.http.target import Http
 from mcpwire.versions import REVISIONS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from legacy_server import LegacyServer
 
 QUICK: Final = Limits(close_grace=0.5, terminate_grace=0.5)
 
@@ -59,8 +53,6 @@ class Recorder:
 
 
 class LegacyClient:
-    """A `LegacyChannel` with the helpers that tests use."""
-
     def __init__(self, target: Http, engine: str, inbound: Any, limits: Limits) -> None:
         self.inbound = inbound
         engine = ENGINES[engine](target, limits)
@@ -78,28 +70,23 @@ class LegacyClient:
         seconds: float | None = BOUND_S,
         **more: Any,
     ) -> asyncio.Task[Any]:
-        """Start a request."""
         deadline = Deadline(asyncio.get_running_loop().time(), seconds)
         call = self.channel.call(method, params, deadline=deadline, **more)
         return asyncio.create_task(call)
 
     async def call(self, method: str, params: Any = None, **more: Any) -> Any:
-        """Perform a request."""
         return await self.begin(method, params, **more)
 
     def tool(self, text: str = "", **more: Any) -> asyncio.Task[Any]:
-        """Start a call of the server's tool."""
         params = {"name": "echo", "arguments": {"text": text}}
         return self.begin("tools/call", params, **more)
 
 
 async def tool_text(call: asyncio.Task[Any]) -> str:
-    """Return the text of a tool result."""
     return (await call)["content"][0]["text"]
 
 
 async def failure(call: asyncio.Task[Any]) -> BaseException:
-    """Return the error of a failed call."""
     await asyncio.wait([call], timeout=BOUND_S)
     error = call.exception()
     assert error is not None, "the call succeeded"
@@ -134,7 +121,6 @@ async def opened(
 async def legacy(
     engine: str = "direct", **options: Any
 ) -> AsyncIterator[tuple[LegacyServer, LegacyClient]]:
-    """Yield a server and a channel to it."""
     with legacy_server() as server:
         async with opened(server.url, engine, **options) as client:
             yield server, client

@@ -7,19 +7,13 @@
 `on` is keyed by JSON-RPC method, or by "POST" and "GET", as in `mcp_server`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
-from raw_server import Served, raw_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from raw_server import Connection, RawRequest
+from raw_server import Connection, RawRequest, Served, raw_server
 
 VERSION: Final = "2024-11-05"
 CAPABILITIES: Final = {"tools": {}, "resources": {"subscribe": True}, "logging": {}}
@@ -51,12 +45,10 @@ class LegacyServer(Served):
         self.send(session, sse_event({"jsonrpc": "2.0", **message}, event="message"))
 
     def send(self, session: str, data: bytes) -> None:
-        """Send bytes on a session's stream."""
         with contextlib.suppress(KeyError, OSError):  # the client left
             self.streams[session].send(chunk(data))
 
     def close_streams(self, *, clean: bool = True, reset: bool = False) -> None:
-        """End every stream."""
         for conn in tuple(self.streams.values()):
             if clean and not reset:
                 conn.send(LAST_CHUNK)
@@ -65,7 +57,6 @@ class LegacyServer(Served):
     # ... and responses to requests.
 
     def serve(self, conn: Connection) -> None:
-        """Respond to the requests of a connection."""
         while request := conn.receive(None):
             handler = self.on.get(request.verb)
             if handler is not None and handler(request, conn):
@@ -135,7 +126,6 @@ class LegacyServer(Served):
 
 @contextlib.contextmanager
 def legacy_server(*, ssl_context: Any = None, **options: Any) -> Iterator[LegacyServer]:
-    """Serve a `LegacyServer`."""
     server = LegacyServer(**options)
     with raw_server(
         server.serve, starts=server.take, path="/sse", ssl_context=ssl_context

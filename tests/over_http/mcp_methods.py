@@ -57,7 +57,6 @@ class Call:
         return self.params.get("_meta") or {}
 
     def finish(self, **result: Any) -> None:
-        """Respond with a result."""
         if self.session is None:
             result = {
                 "resultType": "complete",
@@ -67,11 +66,9 @@ class Call:
         self._answer({"jsonrpc": "2.0", "id": self.id, "result": result})
 
     def text(self, text: str, **members: Any) -> None:
-        """Respond with one text block."""
         self.finish(content=[{"type": "text", "text": text}], **members)
 
     def fail(self, code: int, message: str) -> None:
-        """Respond with an error."""
         error = {"code": code, "message": message}
         self._answer({"jsonrpc": "2.0", "id": self.id, "error": error})
 
@@ -87,7 +84,6 @@ class Call:
             stream.open(self.conn)
 
     def send(self, method: str, params: dict[str, Any], **members: Any) -> None:
-        """Send a message before the response."""
         message = {"jsonrpc": "2.0", "method": method, "params": params, **members}
         self._opened().send(message)
 

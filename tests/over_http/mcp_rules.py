@@ -62,7 +62,6 @@ def of_session(request: RawRequest, version: str) -> Iterator[str]:
 
 
 def of_get(request: RawRequest) -> Iterator[str]:
-    """Yield violations of the rules for a GET."""
     if "text/event-stream" not in request.headers.get("accept", ""):
         yield f"{request}: Accept lacks text/event-stream"
 

@@ -40,7 +40,6 @@ CAPABILITIES: Final = {
 
 
 def tool(name: str, **properties: Any) -> dict[str, Any]:
-    """Return the declaration of a tool."""
     return {"name": name, "inputSchema": {"type": "object", "properties": properties}}
 
 
@@ -55,8 +54,6 @@ TOOLS: Final = [
 
 
 class Session:
-    """A session opened by `initialize`."""
-
     def __init__(self, id: str | None, version: str) -> None:
         self.id = id
         self.version = version
@@ -141,7 +138,6 @@ class ScriptedMcp(Served):
         self.forget_sessions()
 
     def close_streams(self) -> None:
-        """End the open GET and listen streams, without a message."""
         for stream in tuple(self.streams):
             stream.break_off()
 
@@ -169,7 +165,6 @@ class ScriptedMcp(Served):
     # Responses to requests...
 
     def serve(self, conn: Connection) -> None:
-        """Respond to the requests of a connection."""
         if self.closes:
             conn.cork()
         while request := conn.receive(None):
@@ -183,7 +178,6 @@ class ScriptedMcp(Served):
         return handler is not None and handler(request, conn)
 
     def post(self, request: RawRequest, conn: Connection) -> None:
-        """Respond to a POST."""
         message = request.json
         if isinstance(message, dict) and "method" not in message:
             key = "answer"
@@ -270,7 +264,6 @@ class ScriptedMcp(Served):
             conn.nudge()
 
     def answer(self, call: Call) -> None:
-        """Respond to a valid request."""
         version = LATEST if call.session is None else call.session.version
         method = METHODS[version].get(call.method)
         if method is None:
@@ -298,7 +291,6 @@ class ScriptedMcp(Served):
         self.hold(stream, conn, is_listed=stream.request_id is None)
 
     def delete(self, request: RawRequest, conn: Connection) -> None:
-        """Respond to a DELETE."""
         if self.era == "stateless":
             conn.send(reply(405, allow="POST"))
         elif (session := self.session_of(request, conn)) is not None:
@@ -308,7 +300,6 @@ class ScriptedMcp(Served):
     # ... and helpers for that.
 
     def stream(self, session: Session | None, *, cycles: int) -> Stream:
-        """Create a stream of a session."""
         name = f"stream-{self.next_number()}"
         stream = Stream(name, retry=self.retry, cycles=cycles)
         if session is not None:

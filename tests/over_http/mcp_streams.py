@@ -72,7 +72,6 @@ class Stream:
         return self._conn is conn and not self.is_over
 
     def break_off(self) -> None:
-        """End the current connection, but not the stream."""
         with self._lock:
             self._write(LAST_CHUNK)
             if (conn := self._conn) is not None:

@@ -14,8 +14,6 @@ the client left (`ConnectionError`) and that the server stops (`Stopped`), with 
 every wait of a `Connection` ends. Nothing here knows MCP.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import select
@@ -24,14 +22,12 @@ import ssl
 import struct
 import threading
 import time
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import unmeasured
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 __all__ = [
     "LAST_CHUNK",
@@ -56,7 +52,7 @@ READ_SIZE: Final = 65536
 EVENT_POLL_S: Final = 0.002
 
 
-OBSERVERS: Final[list[Callable[[RawServer, RawRequest], None]]] = []
+OBSERVERS: "Final[list[Callable[[RawServer, RawRequest], None]]]" = []
 """Functions that are called with each request of each server; see `checked`."""
 
 
@@ -65,8 +61,6 @@ class Stopped(Exception):
 
 
 class RawRequest:
-    """One request, as it was received."""
-
     def __init__(self, head: bytes, body: bytes, connection: int) -> None:
         line, *fields = head.decode("latin-1").split("\r\n")
         self.verb, self.target, self.version = line.split(" ")
@@ -106,7 +100,7 @@ class RawRequest:
 class Connection:
     """The server's end of one connection, for the thread that runs its script."""
 
-    def __init__(self, server: RawServer, sock: socket.socket, number: int) -> None:
+    def __init__(self, server: "RawServer", sock: socket.socket, number: int) -> None:
         self.server = server
         self.sock = sock
         self.number = number
@@ -242,7 +236,6 @@ class Connection:
         self.sock.close()
 
     def reset(self) -> None:
-        """Close the connection by RST."""
         with contextlib.suppress(OSError):
             option = struct.pack("ii", 1, 0)
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
@@ -251,14 +244,12 @@ class Connection:
     # ... and waiting.
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
         ends_at = _ends_at(seconds)
         with contextlib.suppress(TimeoutError):
             while True:
                 self._wait(0, ends_at)
 
     def wait_for(self, event: threading.Event, timeout: float = WAIT_S) -> None:
-        """Wait until another thread sets the event."""
         ends_at = time.monotonic() + timeout
         while not event.is_set():
             if time.monotonic() > ends_at:
@@ -293,7 +284,7 @@ class Connection:
         with contextlib.suppress(OSError):  # it has ended meanwhile
             self._waker.send(b"!")
 
-    def run(self, script: Callable[[Connection], None]) -> None:
+    def run(self, script: "Callable[[Connection], None]") -> None:
         """Run the script, and close the connection at its end."""
         try:
             if self._is_welcome():
@@ -335,9 +326,9 @@ class Connection:
 class Served:
     """What a `RawServer` serves: the properties that tests inspect."""
 
-    raw: RawServer
+    raw: "RawServer"
 
-    def take(self, raw: RawServer) -> None:
+    def take(self, raw: "RawServer") -> None:
         """Store the raw server, before the first connection comes."""
         self.raw = raw
 
@@ -359,8 +350,6 @@ class Served:
 
 
 class RawServer:
-    """Accepts connections and runs the script on each; see `raw_server`."""
-
     def __init__(
         self,
         script: Callable[[Connection], None],
@@ -369,7 +358,7 @@ class RawServer:
         path: str = "/mcp",
         ssl_context: ssl.SSLContext | None = None,
         accepts: bool = True,
-        starts: Callable[[RawServer], None] | None = None,
+        starts: "Callable[[RawServer], None] | None" = None,
     ) -> None:
         self.script = script
         self.ssl_context = ssl_context
@@ -419,7 +408,6 @@ class RawServer:
         self._wake.close()
 
     def note(self, request: RawRequest) -> None:
-        """Record a request."""
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
@@ -459,7 +447,6 @@ class RawServer:
         self.wake()
 
     def stop(self) -> None:
-        """End all waits, threads and connections."""
         self.stop_accepting()
         for conn in tuple(self.open):
             conn.cut(why=Stopped())

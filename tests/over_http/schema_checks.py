@@ -6,19 +6,15 @@ not looked at: many clients may talk to one server. What is no JSON-RPC at all i
 matter of tests that have no client.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import raw_server
 import spec_files
 import wirecheck
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Check(wirecheck.WireCheck):

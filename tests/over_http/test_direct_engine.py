@@ -6,7 +6,6 @@ import random
 import socket
 import ssl
 import threading
-import tracemalloc
 from collections import Counter
 
 import pytest
@@ -23,6 +22,7 @@ from engines import (
 )
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 from raw_server import raw_server
+from traced_memory import traced_memory
 
 from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
@@ -33,9 +33,6 @@ from mcpwire.transports.http.target import Http
 pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 
 STOP = TransportError("stopped by the test")
-
-
-# The pool...
 
 
 async def test_most_recently_used_connection_is_used_first():
@@ -182,9 +179,6 @@ class Spy(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc):
         self.connection.connection_lost(exc)
-
-
-# Random combinations...
 
 
 def mixed(conn):
@@ -384,9 +378,6 @@ def test_readable_descriptor_is_detected_without_select_poll(monkeypatch):
         assert poll(0)
 
 
-# Limits...
-
-
 @pytest.fixture
 def deaf_server():
     def script(conn):
@@ -433,16 +424,12 @@ async def test_requests_waiting_for_a_connection_count_as_unwritten(deaf_server)
 async def test_waiting_large_request_is_not_copied(deaf_server):
     async with engine_to(deaf_server) as engine:
         request = post(body=b"x" * 30_000_000)
-        tracemalloc.start()
-        try:
+        with traced_memory() as memory:
             task = asyncio.create_task(
                 engine.engine.exchange(request, RecordedResponse(), None)
             )
             await eventually(lambda: engine.blocked)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-        assert peak < 3_000_000
+        assert memory.peak < 3_000_000
         task.cancel()
         await asyncio.wait([task])
 
@@ -464,9 +451,6 @@ async def test_connection_is_reused_after_blocked_writing():
         assert not engine.blocked
         assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
         assert server.connections == 1
-
-
-# The end...
 
 
 async def test_closing_ends_a_response_whose_rest_is_being_read():

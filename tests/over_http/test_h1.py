@@ -1,12 +1,12 @@
 """Reading responses: any split of the bytes, size limits, errors, the end of reuse."""
 
-import tracemalloc
 from math import inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from malformed_responses import MALFORMED
+from traced_memory import traced_memory
 
 from mcpwire.errors import MCPError, MessageTooLarge, RemoteProtocolError
 from mcpwire.limits import Limits
@@ -18,8 +18,6 @@ CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 
 
 class ReplyRecorder:
-    """A reply that records its callbacks."""
-
     fails_with = KeyError
 
     def __init__(self, fails_at=None):
@@ -435,14 +433,11 @@ def test_endless_bytes_outside_a_body_are_refused_at_the_limit(name):
     begin, more = ENDLESS[name]
     reader = ResponseReader(Limits(head=16384))
     reader.expect(ReplyRecorder())
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         reader.feed(begin + more)
         with pytest.raises(MessageTooLarge) as caught:
             flood(reader, more)
-        assert tracemalloc.get_traced_memory()[1] < 200_000
-    finally:
-        tracemalloc.stop()
+    assert memory.peak < 200_000
     assert caught.value.limit == 16384
     assert not reader.may_reuse
 

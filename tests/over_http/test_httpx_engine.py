@@ -51,9 +51,6 @@ def raising(error):
     return {"transport": httpx.MockTransport(fail)}
 
 
-# Requests...
-
-
 async def test_requests_of_the_own_engine_are_sent_unchanged():
     async with httpx_at(OK) as (server, it):
         request = request_to(it.http, b"[1]", mcp_session_id="a", x_empty="")
@@ -160,9 +157,6 @@ async def test_invalid_request_is_refused_without_showing_secrets():
     assert HUSH not in "".join(traceback.format_exception(caught.value))
 
 
-# Accepted clients...
-
-
 async def refused_client(client, message):
     with pytest.raises(ValueError, match=message):
         async with open_engine("httpx", "http://127.0.0.1/", client=client):
@@ -226,9 +220,6 @@ async def test_closed_client_of_the_user_is_reported():
         await it.http.http_client.aclose()
         with pytest.raises(LocalProtocolError, match="http_client is closed"):
             await it.send()
-
-
-# Responses...
 
 
 async def test_reused_reply_gets_no_bytes_of_the_first_response():
@@ -300,9 +291,6 @@ async def test_encoded_body_of_an_error_is_not_decoded(body):
         assert (response.status, response.body, response.has_ended) == (500, b"", True)
 
 
-# Failed connections...
-
-
 async def failure(url, **options):
     """Return the error of an exchange that finds no connection."""
     async with open_engine("httpx", f"{url}?{HUSH}", **options) as it:
@@ -344,9 +332,6 @@ async def test_missing_client_certificate_is_a_connect_error():
 async def test_httpx_error_before_sending_is_a_connect_error(raised, message):
     error = await failure("http://host.example/mcp", client=raising(raised))
     assert message in str(error)
-
-
-# Exchanges that end early...
 
 
 @pytest.mark.parametrize("how", ["cancel", "abort", "close"])

@@ -101,9 +101,6 @@ async def test_posts_of_sequential_calls_share_one_connection(engine):
         assert client.channel.bytes_sent == sum(len(r.body) + 1 for r in posts(server))
 
 
-# Events...
-
-
 @pytest.mark.rule("SSE-04")
 @pytest.mark.fault("F30")
 @pytest.mark.parametrize("size", [1, 7, 10_000])
@@ -158,9 +155,6 @@ async def test_event_over_the_limit_ends_the_connection(engine, ending):
         assert isinstance(error, ConnectionClosed)
         assert "1000 bytes (Limits.message)" in str(error)
         assert isinstance(client.channel.lost.__cause__, MessageTooLarge)
-
-
-# Refused servers and endpoints...
 
 
 @pytest.mark.rule("SSE-07")

@@ -33,8 +33,6 @@ def posts(server):
 
 
 def holding(event, *, accepts=False):
-    """Return a handler that responds to its POST only after the event."""
-
     def handler(request, conn):
         conn.wait_for(event, BOUND_S)
         if not accepts:

@@ -4,8 +4,6 @@ Steps, verdicts and records are written as short lines, so that a row of the tra
 table reads like a transcript.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -168,7 +166,6 @@ class Row:
 
 
 def check(row: Row) -> None:
-    """Play a row and compare its steps, verdict and record."""
     played = play(row.mode, *row.script)
     assert played.transcript == list(row.steps)
     if isinstance(row.verdict, str):

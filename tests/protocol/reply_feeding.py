@@ -4,8 +4,6 @@ Each body is delivered three times: whole, byte by byte, and with more data behi
 part that counts. The outcome must be the same each time.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -68,8 +66,6 @@ def event(message: Any, *, id: str | None = None, name: str | None = None) -> by
 
 
 class Owner:
-    """Records each event it receives, as one tuple."""
-
     def __init__(
         self,
         revision: str | None = "2025-11-25",

@@ -47,9 +47,6 @@ def everything(**more):
     )
 
 
-# Declared capabilities
-
-
 @each_revision
 def test_without_handlers_no_capability_is_declared(revision):
     assert ClientFeatures().capabilities(revision) == {}
@@ -136,9 +133,6 @@ def test_capabilities_are_a_new_value_each_time():
     assert features.capabilities(LATEST) == {"extensions": {"com.example/a": {"on": 1}}}
 
 
-# Extensions
-
-
 @pytest.mark.rule("EXT-03")
 @each_revision
 def test_no_extension_is_enabled_by_default(revision):
@@ -184,9 +178,6 @@ def test_invalid_extension_id_is_refused_by_name(id):
         assert repr(id) in str(caught.value)
 
 
-# Arguments
-
-
 SEVERAL = "extensions must be ids, or a mapping"
 SETTINGS = "extensions: the settings of 'a/b' must be"
 
@@ -205,9 +196,6 @@ SETTINGS = "extensions: the settings of 'a/b' must be"
 def test_invalid_argument_is_refused_by_its_name(argument, value, problem):
     with pytest.raises(ValueError, match=f"^{problem}"):
         ClientFeatures(**{argument: value})
-
-
-# Requests that are answered
 
 
 @pytest.mark.rule("ROOT-05", "SAMP-01", "ELIC-01")
@@ -372,9 +360,6 @@ def test_long_uri_is_shortened_in_the_error():
     assert len(str(caught.value)) < 200
 
 
-# Paths
-
-
 class Named:
     def __init__(self, path):
         self.path = path
@@ -433,17 +418,16 @@ def test_root_uri_must_not_be_a_path(uri):
 
 @pytest.mark.rule("ROOT-06")
 @pytest.mark.parametrize(
-    "path",
-    [Path("/a/../b"), Named("/a/./b"), Named("/.."), Named("/a\0"), Named("/a\\b")],
+    ("path", "problem"),
+    [
+        *((Path("/a/../b"), ""), (Named("/a/./b"), ""), (Named("/.."), "")),
+        *((Named("/a\0"), ""), (Named("/a\\b"), "")),
+        (Named("/a\ud800"), ".* is not a path"),
+    ],
 )
-def test_path_with_dot_segments_or_invalid_characters_is_refused(path):
-    with pytest.raises(ValueError, match=r"^roots\[0\]: "):
+def test_path_with_dot_segments_or_invalid_characters_is_refused(path, problem):
+    with pytest.raises(ValueError, match=rf"^roots\[0\]: {problem}"):
         as_roots([path])
-
-
-def test_path_with_a_lone_surrogate_is_refused():
-    with pytest.raises(ValueError, match=r"^roots\[0\]: .* is not a path"):
-        as_roots([Named("/a\ud800")])
 
 
 NAMES = st.text(st.characters(exclude_characters="/\0\\", exclude_categories=["Cs"]))
@@ -468,9 +452,6 @@ def test_accepted_root_contains_no_dot_dot_after_decoding(uri):
     assert ".." not in decoded.split("/")
     assert path.startswith("/")
     assert uri == passed
-
-
-# Arguments
 
 
 @pytest.mark.parametrize(
@@ -498,9 +479,6 @@ def test_entry_of_another_type_is_refused(value, problem):
 def test_invalid_roots_are_refused_by_the_constructor():
     with pytest.raises(ValueError, match=r"^roots\[0\]: "):
         ClientFeatures(roots=["home"])
-
-
-# Answers
 
 
 def answer_of(question):

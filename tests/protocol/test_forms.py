@@ -215,9 +215,6 @@ def test_a_field_accepts_exactly_what_json_schema_accepts(schema, value):
         assert checked == value
 
 
-# Choices
-
-
 @pytest.mark.parametrize(
     ("schema", "choices"),
     [
@@ -237,8 +234,6 @@ def test_choices_have_their_titles(schema, choices):
     assert choice_titles(field(**schema)) == choices
     assert list(choice_titles(field(**schema))) == list(choices)
 
-
-# Defaults
 
 DEFAULTS = [
     ({"type": "string"}, "x"),
@@ -309,9 +304,6 @@ def test_list_defaults_are_left_out_before_2025_11_25():
     requested = form({"a": SEVERAL | {"default": ["red"]}})
     assert fill_form(requested, {}, JUN_2025) == {}
     assert fill_form(requested, {}, NOV_2025) == {"a": ["red"]}
-
-
-# The whole form
 
 
 @pytest.mark.rule("ELIC-20")
@@ -427,8 +419,6 @@ def test_any_handler_content_is_sent_as_plain_types_or_refused(schema, content):
         filled = fill_form(decode(RequestedSchema, schema), content, LATEST)
     assert {type(value) for value in filled.values()} <= {str, int, float, bool, list}
 
-
-# Text formats...
 
 FITTING = {
     "email": [
@@ -609,9 +599,6 @@ def test_plain_http_must_be_enabled(url):
     )
     assert url_problem(url, plain_http=True) is None
     assert url_problem("ftp" + url.removeprefix("http"), plain_http=True) is not None
-
-
-# Description for the user
 
 
 @pytest.mark.rule("ELIC-15")

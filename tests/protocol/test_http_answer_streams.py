@@ -218,9 +218,6 @@ def test_answer_on_the_wrong_stream_fails_only_that_call():
     check(second, RESULT)
 
 
-# Limits...
-
-
 @pytest.mark.attack("S15")
 @pytest.mark.parametrize("way", ["whole", "byte by byte"])
 def test_event_over_the_limit_raises_and_earlier_events_count(way):
@@ -322,9 +319,6 @@ def test_noise_lines_are_kept_shortened_and_up_to_the_limit():
     assert {len(line) for line in owner.stats.noise_lines} == {200}
 
 
-# The long-lived listen stream...
-
-
 def test_listen_stream_reports_each_opening():
     owner = Owner("2026-07-28")
     reply = call(owner, LISTEN)
@@ -344,8 +338,6 @@ def test_error_event_does_not_fail_a_reconnecting_listen_stream():
     feed(reply, 200, SSE, event({"error": "restarting"}))
     check(reply, NO_OUTCOME)
 
-
-# Any stream, cut anywhere...
 
 MESSAGES = st.sampled_from(
     [

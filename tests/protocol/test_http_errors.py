@@ -39,9 +39,6 @@ def error_of(status, body=b"", content_type=None, *, detail="", **headers):
     )
 
 
-# Kinds of bodies...
-
-
 @pytest.mark.fault("F24")
 @pytest.mark.rule("TR-HTTP-13")
 @pytest.mark.parametrize(
@@ -67,8 +64,6 @@ def error_of(status, body=b"", content_type=None, *, detail="", **headers):
 def test_content_type_is_matched_ignoring_case_and_parameters(content_type, kind):
     assert http_reply.body_kind(fields(content_type)) == kind
 
-
-# Pieces of streams...
 
 LONE = [
     *(b'data: {"a":1}\n\n', b"data: {}\r\n\r\n", b"event: message\ndata: {}\n\n"),
@@ -118,8 +113,6 @@ def test_single_message_agrees_with_the_decoder(start, middle, end):
         # No part of it waits for more input.
         assert decoder.feed(b"data: 1\n\n") == [SSEEvent("message", b"1", "", None)]
 
-
-# Errors in bodies...
 
 NO_JSONRPC = {"error": {"code": -32000, "message": "no"}, "id": 7}
 FOUND = {
@@ -244,9 +237,6 @@ def test_content_type_is_shown_without_control_characters(content_type, body, me
     assert str(error_of(500, body, content_type)).endswith(message)
 
 
-# Excerpts...
-
-
 @pytest.mark.attack("S15")
 def test_large_body_is_kept_and_shown_shortened():
     error = error_of(500, b"x" * 100_000)
@@ -311,8 +301,6 @@ def test_masking_takes_linear_time():
 
 # Which errors end a session, and which contradict the era of the server...
 
-
-# Sessions...
 
 PLAIN = "text/plain"
 EXPIRED = {
@@ -410,8 +398,6 @@ def test_session_id_that_would_inject_headers_is_refused(given):
     with pytest.raises(RemoteProtocolError):
         http_reply.read_session_id({b"mcp-session-id": given})
 
-
-# Eras...
 
 MODERN = {code: rpc_error(code, "no") for code in (-32020, -32021, -32022)}
 OLDER = {

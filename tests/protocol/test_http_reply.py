@@ -31,6 +31,7 @@ from reply_feeding import (
     stream,
     text,
 )
+from traced_memory import traced_memory
 
 from mcpwire.errors import (
     HTTPError,
@@ -117,9 +118,6 @@ def test_notification_timeout_reports_what_was_received():
     an(HTTPError, "503", "<ht", "not the whole body").check(reply.timeout_error(31.0))
 
 
-# The server's own stream...
-
-
 @in_each_delivery
 @pytest.mark.rule("LHTTP-14", "LHTTP-16")
 def test_server_stream_delivers_server_messages_and_no_answers(way):
@@ -197,9 +195,6 @@ def test_server_stream_has_no_deadline():
     an(RemoteProtocolError, "GET", "in time").check(stream(Owner()).timeout_error(9.0))
     reply = stream(Owner())
     assert reply.deadline is None
-
-
-# Resumption of a stream...
 
 
 def resume_point(reply):
@@ -546,9 +541,6 @@ def test_answer_with_status_201_or_203_is_accepted(status, content_type):
     check(reply, RESULT)
 
 
-# Replies that complete no request...
-
-
 @pytest.mark.parametrize("status", [202, 204, 205, 206, 207, 299])
 @pytest.mark.parametrize("content_type", [JSON, SSE, HTML, None])
 @pytest.mark.fault("F25")
@@ -680,21 +672,12 @@ def test_body_of_too_many_values_fails_the_call(pieces, is_traced):
 
 @pytest.mark.attack("S15")
 def test_tiny_pieces_of_a_body_cost_no_more_than_the_body():
-    import tracemalloc
-
     reply = call(Owner())
     reply.head(200, fields(JSON))
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         for index in range(50_000):
             reply.data(b"%02d" % (index % 100))
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert size < 3 * 100_000
-
-
-# Time...
+    assert memory.held < 3 * 100_000
 
 
 @pytest.mark.fault("F37")

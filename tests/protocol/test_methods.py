@@ -2,10 +2,9 @@
 
 import itertools
 import json
-import subprocess
-import sys
 
 import pytest
+from child_python import printed_by
 
 from mcpwire import types
 from mcpwire.protocol.methods import (
@@ -67,9 +66,6 @@ def names_of(revision, sender, kind):
 def core_requests(revision):
     specs = (*methods_of(revision, "client"), *methods_of(revision, "server"))
     return [spec for spec in specs if spec.kind is Kind.REQUEST]
-
-
-# The schemas, in both directions
 
 
 @pytest.mark.parametrize(
@@ -227,9 +223,6 @@ def test_only_these_requests_have_the_property(holds, names):
     assert {spec.name for spec in METHODS if holds(spec)} == names
 
 
-# Extensions
-
-
 def test_extension_methods_exist_only_with_the_extension():
     core = set(methods_of(LATEST, "client"))
 
@@ -270,9 +263,6 @@ def test_each_tasks_dialect_has_its_own_row():
     assert extension.capability is None
     assert available_method("tasks/get", LATEST, "server", {TASKS}) is None
     assert available_method("tasks/result", LATEST, "client", {TASKS}) is None
-
-
-# The functions
 
 
 def test_find_method_returns_the_newest_row():
@@ -388,15 +378,7 @@ def test_method_table_imports_no_heavy_module():
         "print([name for name in ('orjson', 'asyncio', 'mcpwire.types')"
         " if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-
-    assert done.stdout.strip() == "[]"
+    assert printed_by("-c", program).strip() == "[]"
 
 
 def test_every_type_in_the_table_is_exported():

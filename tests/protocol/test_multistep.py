@@ -50,9 +50,6 @@ def calls(steps):
     return [step.params for step in steps if type(step) is Call]
 
 
-# Kinds of results
-
-
 @pytest.mark.rule("RPC-17")
 @pytest.mark.parametrize("result", [{"content": []}, {"resultType": None}, DONE, {}])
 def test_an_absent_result_type_means_complete(result):
@@ -95,9 +92,6 @@ def test_extension_result_type_is_known_only_with_the_extension():
     with pytest.raises(InvalidMessage) as caught:
         result_kind({"resultType": "tusk"}, {TASKS})
     assert caught.value.expected == "'complete' or 'input_required' or 'task'"
-
-
-# Retried calls
 
 
 @pytest.mark.parametrize("result", [DONE, {"content": []}])
@@ -230,9 +224,6 @@ def test_failing_handler_ends_the_call_without_a_retry():
         operation.throw(Declined)
 
 
-# Backoff
-
-
 @pytest.mark.rule("MRTR-21")
 def test_rounds_without_requests_back_off():
     recovery = Recovery(backoff_initial=1.0, backoff_max=5.0)
@@ -263,9 +254,6 @@ def test_empty_requests_alone_are_a_round():
     steps, _ = rounds(needs({}), DONE)
 
     assert calls(steps) == [PARAMS]
-
-
-# Limits and refusals
 
 
 @pytest.mark.rule("MRTR-21")
@@ -366,9 +354,6 @@ def test_input_request_with_jsonrpc_members_is_accepted():
     steps, _ = rounds(needs({"a": question}), DONE)
 
     assert steps[0] == HandleInput("a", "roots/list", {"_meta": {}})
-
-
-# Tasks and eras
 
 
 @pytest.mark.rule("RPC-19")

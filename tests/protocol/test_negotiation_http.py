@@ -43,7 +43,6 @@ def http(status, body=b""):
 
 
 def rpc(status, code, message="no"):
-    """Return a JSON-RPC error received with a status."""
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     error = http(status, json.dumps(body).encode())
     assert (error.code, error.status) == (code, status)

@@ -192,9 +192,6 @@ def test_value_without_a_json_form_is_a_problem():
     assert found.startswith("structuredContent: cannot be checked")
 
 
-# --- patterns
-
-
 @pytest.mark.rule("SCH-10")
 @pytest.mark.attack("S17")
 @pytest.mark.parametrize(
@@ -301,9 +298,6 @@ def test_larger_pattern_is_tried_on_less_text():
     for count, is_checked in ((100, True), (900, True), (999, False)):
         validator = SchemaValidator({"pattern": f"[ab]*a[ab]{{{count}}}c"})
         assert (validator.check(text) != TOO_MUCH) is is_checked
-
-
-# --- bounds of work
 
 
 def doubled(levels):

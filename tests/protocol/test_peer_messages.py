@@ -390,9 +390,6 @@ def test_notification_is_never_answered(row):
     check(row)
 
 
-# Cancelled requests...
-
-
 CANCELLED = '"method":"notifications/cancelled"'
 
 
@@ -445,9 +442,6 @@ def test_cancelled_request_is_withdrawn_and_not_answered(row):
 )  # fmt: skip
 def test_cancellation_of_an_unknown_request_is_ignored(row):
     check(row)
-
-
-# Notifications, and the call each belongs to...
 
 
 def progress(token):
@@ -545,9 +539,6 @@ COMPLETE = ("answered", 1, {"resultType": "complete"})
 )  # fmt: skip
 def test_server_ends_a_subscription_by_a_result_or_a_cancellation(row):
     check(row)
-
-
-# Our responses...
 
 
 @pytest.mark.rule("CAN-05")
@@ -701,9 +692,6 @@ def test_client_reads_the_responses_of_a_batch(row):
 )  # fmt: skip
 def test_batch_at_another_revision_is_refused_as_a_whole(row):
     check(row)
-
-
-# Answered in the middle of other events...
 
 
 def in_flight(*ids):

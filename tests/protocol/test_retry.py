@@ -53,7 +53,6 @@ def delay_of(error, method=CALL, *, idempotent=None, attempt=1, chance=0.5):
 
 
 def http(status, retry_after=None):
-    """Return the error of an HTTP response without a JSON-RPC body."""
     headers = {} if retry_after is None else {"retry-after": retry_after}
     return HTTPError(f"HTTP {status}", status=status, headers=headers)
 
@@ -334,9 +333,6 @@ def test_tool_call_is_repeated_only_if_its_hints_allow_it(annotations, is_allowe
 
 def test_unknown_tool_is_not_repeated():
     assert not tool_allows_repeat(None)
-
-
-# When a stream is opened again...
 
 
 STREAMS = Recovery(backoff_initial=1.0, backoff_max=10.0, attempts=3)

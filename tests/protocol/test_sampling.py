@@ -68,9 +68,6 @@ def answer(content, **more):
     return CreateMessageResult("assistant", content, "model", **more)
 
 
-# Requests
-
-
 @each_revision
 def test_handler_receives_the_typed_request(revision):
     message = {"role": "user", "content": TEXT}
@@ -229,8 +226,6 @@ def test_rejection_error_of_the_handler_is_raised():
         question.handler(question.params)
     assert caught.value.code == -1
 
-
-# Answers
 
 BLOCKS = {
     "text": TextContent("hi"),

@@ -222,8 +222,6 @@ def test_counts_are_a_multiset_of_single_subscriptions(steps):
         assert atoms_of(counts.current) == set(+model)
 
 
-# Notifications decoded for users...
-
 NAMES = sorted({spec.name for spec in METHODS if spec.kind is Kind.NOTIFICATION})
 TASK_STATE = {
     "taskId": "t",
@@ -467,9 +465,6 @@ def test_order_bounds_and_counters_hold_in_any_sequence(limit, steps):
                 model.remove(ordinary[0])
     assert drain(buffer) == [entry[0] for entry in model]
     assert put_count == pop_count + len(model) + buffer.dropped + coalesced
-
-
-# Limit in bytes...
 
 
 def test_oldest_ordinary_events_are_dropped_beyond_the_byte_limit():

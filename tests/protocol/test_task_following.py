@@ -70,9 +70,6 @@ def update(*keys):
     return Call("tasks/update", {"taskId": ID, "inputResponses": answers})
 
 
-# Polling
-
-
 @pytest.mark.rule("TX-11")
 def test_task_is_polled_until_it_ends():
     steps, final = drive(follow_task(created()), task("working"), DONE)
@@ -160,9 +157,6 @@ def test_long_task_id_is_shortened_in_the_error():
     assert len(str(caught.value)) < 300
 
 
-# Input requests
-
-
 @pytest.mark.rule("TX-12")
 def test_repeated_input_request_is_handled_once():
     steps, _ = drive(
@@ -239,9 +233,6 @@ def test_input_key_is_handled_and_answered_exactly_once(states):
     ]
     assert handled == answered
     assert sorted(handled) == sorted({key for questions in states for key in questions})
-
-
-# Outcomes
 
 
 def test_completed_task_returns_the_result_of_its_call():

@@ -4,20 +4,16 @@ Each row is delivered three times: whole, byte by byte, and with more bytes behi
 in the same read. The outcome must be the same each time.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import pytest
 
+from mcpwire.errors import MCPError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.peer import Peer
 from mcpwire.versions import REVISIONS, find_revision
-
-if TYPE_CHECKING:
-    from mcpwire.errors import MCPError
 
 ALL = tuple(revision.name for revision in REVISIONS)
 SESSION = ALL[:-1]
@@ -32,7 +28,6 @@ DELIVERIES = ("whole", "byte by byte", "with trailing data")
 
 
 def msg(*members: str) -> bytes:
-    """Return a line with the members that are spelled out as JSON text."""
     return '{{"jsonrpc":"2.0",{}}}\n'.format(",".join(members)).encode()
 
 

@@ -3,8 +3,6 @@
 They are written with `await` for both clients; `run.do` records the outcome.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 

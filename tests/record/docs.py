@@ -4,20 +4,16 @@
 record. A result that several examples get is written once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from record import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TESTS: Final = Path(__file__).parents[1]
 LAST: Final = TESTS.parent / ".build" / "record-docs"
@@ -46,11 +42,11 @@ METHODS_ONLY: Final = {
 def names() -> set[str]:
     """Return the names of the examples in the record."""
     sys.path.insert(0, str(TESTS / "docs"))
-    from documents import DOCUMENTS, EXAMPLES, MEASURED_DOCUMENTS, pairs, record_name
+    from documents import DOCUMENTS, EXAMPLES, is_recorded, pairs, record_name
 
-    kept = [name for name in DOCUMENTS if name not in MEASURED_DOCUMENTS]
-    blocks = [block for document in kept for block, _ in pairs(document)]
-    return {*map(record_name, blocks), *(path.name for path in EXAMPLES)}
+    blocks = [block for document in DOCUMENTS for block, _ in pairs(document)]
+    recorded = map(record_name, filter(is_recorded, blocks))
+    return {*recorded, *(path.name for path in EXAMPLES)}
 
 
 def seen(case: str, folder: Path) -> dict[str, Any]:

@@ -1,20 +1,14 @@
 """What a group and its tool set send and return, with both clients."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mcpwire
 import mcpwire.sync
 from record import runner
-from record.runner import case
-
-if TYPE_CHECKING:
-    from record.runner import Run
+from record.runner import Run, case
 
 
 def group(run: Run, servers: Any = None, **options: Any) -> Any:
-    """Make a group with the run's server, by default as its only member."""
     servers = {"one": run.target} if servers is None else servers
     mode = run.options["mode"]
     members = {

@@ -34,7 +34,6 @@ RUN_ELSEWHERE: Final = {official.AREA: official, docs.AREA: docs}
 
 
 def make(area: str) -> dict[str, Any]:
-    """Make the record of an area."""
     if area in RUN_ELSEWHERE:
         return RUN_ELSEWHERE[area].make()
     return (server_cases if area in server_cases.GROUPS else runner).make(area)

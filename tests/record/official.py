@@ -3,8 +3,6 @@
 `make conformance` writes its results to `.build`, and compares them with the record.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -15,7 +13,6 @@ AREA: Final = "conformance"
 
 
 def make() -> dict[str, Any]:
-    """Return the checks by leg and scenario, for the legs of the last run."""
     record = {}
     for leg in json.loads(RESULTS.read_text(encoding="utf-8")):
         for result in leg["scenarios"]:
@@ -26,7 +23,6 @@ def make() -> dict[str, Any]:
 
 
 def legs(record: dict[str, Any]) -> set[str]:
-    """Return the legs that are in a record."""
     return {key.partition("/")[0] for key in record}
 
 

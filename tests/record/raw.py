@@ -1,7 +1,5 @@
 """Raw clients of the record's server, over stdio and HTTP: standard library only."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -10,13 +8,11 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from record import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SERVER: Final = Path(__file__).with_name("server.py")
 TIMEOUT_S: Final = 60.0
@@ -136,7 +132,6 @@ class Raw:
         )
 
     def call(self, name: str, **arguments: Any) -> Any:
-        """Call a tool."""
         return self.ask("tools/call", {"name": name, "arguments": arguments})
 
     def ask(self, method: str, params: Any = None) -> Any:
@@ -144,11 +139,9 @@ class Raw:
         return self.exchange(self.message(method, params, is_request=True))
 
     def send_notification(self, method: str, params: Any = None) -> None:
-        """Send a notification."""
         self.notify(self.message(method, params, is_request=False))
 
     def answered(self, message: Any) -> dict[str, Any]:
-        """Return the response to a request of the server."""
         outcome = self.answers.get(message["method"], {"code": -32601, "message": "no"})
         key = "error" if "code" in outcome else "result"
         return {"jsonrpc": "2.0", "id": message["id"], key: outcome}
@@ -167,8 +160,6 @@ def is_notification(message: Any) -> bool:
 
 
 class StdioRaw(Raw):
-    """Lines to and from one process."""
-
     def __init__(self, era: str) -> None:
         super().__init__(era)
         self.process = subprocess.Popen(
@@ -200,7 +191,6 @@ class StdioRaw(Raw):
         return self.until(message["id"])
 
     def until(self, id: Any) -> Any:
-        """Read up to the response."""
         while (came := self.read()) is not None:
             if is_notification(came):
                 self.notifications.append(came)
@@ -233,7 +223,6 @@ class StdioRaw(Raw):
         )
 
     def listen(self, **filters: Any) -> None:
-        """Subscribe to changes."""
         if self.is_stateless:
             params = {"notifications": filters}
             self.notify(self.message("subscriptions/listen", params, is_request=True))
@@ -382,7 +371,6 @@ class HttpRaw(Raw):
         return message, response, events
 
     def give_up(self, started: Any) -> None:
-        """Cancel that call."""
         message, response, events = started
         if not self.is_stateless:
             params = {"requestId": message["id"], "reason": "enough"}
@@ -395,7 +383,6 @@ class HttpRaw(Raw):
         response.connection.close()
 
     def listen(self, **filters: Any) -> None:
-        """Subscribe to changes."""
         if self.is_stateless:
             params = {"notifications": filters}
             message = self.message("subscriptions/listen", params, is_request=True)

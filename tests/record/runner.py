@@ -1,22 +1,18 @@
 """Runs cases written once with both clients, over each wire, against `peer`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 import queue
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import mcpwire
 import mcpwire.sync
 from record import peer, shown, web
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 HERE: Final = Path(__file__).parent
 ERAS: Final = {"session": peer.SESSION, "stateless": peer.STATELESS, "sse": peer.OLDEST}
@@ -180,7 +176,6 @@ class Run:
         self.client = self.make(target)
 
     def make(self, target: Any, **options: Any) -> Any:
-        """Make a client."""
         options = {**self.options, **options}
         if self.is_blocking:
             return Blocking(mcpwire.sync.Client(target, **options))
@@ -192,11 +187,9 @@ class Run:
         return Functions(self) if self.is_blocking else mcpwire
 
     def see(self, value: Any) -> None:
-        """Record a value."""
         self.got.append(shown.blank(shown.plain(value)))
 
     async def do(self, awaited: Any) -> Any:
-        """Record the outcome, a result or an error."""
         try:
             value = await awaited
         except Exception as error:  # noqa: BLE001 - the error is the outcome
@@ -257,7 +250,6 @@ async def _use(run: Run, case: Case) -> None:
 
 
 def drive(coroutine: Any) -> None:
-    """Run a coroutine that never suspends."""
     try:
         coroutine.send(None)
     except StopIteration:
@@ -332,7 +324,6 @@ def _http(era: str, case: Case) -> Iterator[tuple[Any, list[Any]]]:
 
 
 def make(group: str, names: Any = None) -> dict[str, Any]:
-    """Run the cases of a group and return their record."""
     from record import client_cases, group_cases  # noqa: F401 - they register
 
     record: dict[str, Any] = {}

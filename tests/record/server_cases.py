@@ -1,15 +1,11 @@
 """How a server responds to raw bytes; each function is a case in its own session."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from record import raw
 from record.raw import META
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ERAS: Final = {"session": "2025-11-25", "stateless": "2026-07-28"}
 GROUPS: Final = tuple(
@@ -31,7 +27,6 @@ def case(only: str = "", *, opens: bool = True) -> Callable[[Any], Any]:
 
 
 def make(group: str) -> dict[str, Any]:
-    """Run the cases of a group and return their record."""
     _, wire, era = group.split("-")
     record = {}
     with raw.opened(wire, ERAS[era]) as c:

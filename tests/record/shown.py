@@ -1,7 +1,5 @@
 """The form of values, errors and messages in the record, and how it is written."""
 
-from __future__ import annotations
-
 import enum
 import json
 import re
@@ -59,7 +57,6 @@ def blank(value: Any) -> Any:
 
 
 def error(raised: BaseException) -> dict[str, Any]:
-    """Return an error as its class, its text and its public attributes."""
     members = {"error": type(raised).__name__, "text": str(raised)}
     attributes = vars(raised) if isinstance(raised, mcpwire.MCPError) else {}
     return members | {
@@ -70,7 +67,6 @@ def error(raised: BaseException) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
-    """Return a value as JSON, with the names of public classes."""
     if value is None or isinstance(value, (str, bool, int, float)):
         return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, enum.Enum):

@@ -1,14 +1,9 @@
 """Makes the scoreboard's modules importable, as in `make scoreboard`."""
 
 import importlib
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "servers" / "warm"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
-
 from warmed import warm_commands
 
 ROOT = Path(__file__).parents[2]

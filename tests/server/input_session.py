@@ -4,8 +4,6 @@
 2026-07-28 has it, and keeps every request and result.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json
@@ -49,7 +47,6 @@ def plain(value: Any) -> Any:
 
 
 async def run(handler, context):
-    """Run a handler as the server does; return its result or an input-required one."""
     request = context.request
     try:
         with context:

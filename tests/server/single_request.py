@@ -12,7 +12,6 @@ from mcpwire.testing import AsgiTransport
 
 
 async def answer(server, method, **params):
-    """Return the response to one stateless request."""
     hand = Hand(server.dispatcher)
     [response] = await hand.ask(modern(1, method, params))
     return response
@@ -26,7 +25,6 @@ async def result(server, method, **params):
 
 
 async def error(server, method, **params):
-    """Return the error of one stateless request."""
     return (await answer(server, method, **params))["error"]
 
 
@@ -35,7 +33,6 @@ async def code(server, method, **params):
 
 
 async def in_session(server, version, method, **params):
-    """Return the response to one request in a session of that revision."""
     hand = Hand(server.dispatcher, version)
     [response] = await hand.ask(request(1, method, params))
     return response
@@ -82,7 +79,6 @@ def reading(value, **options):
 
 
 async def contents(server, uri="a://b"):
-    """Return the contents of a resource."""
     return (await result(server, "resources/read", uri=uri))["contents"]
 
 

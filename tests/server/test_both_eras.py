@@ -219,9 +219,6 @@ async def test_only_calls_prompts_and_resources_can_request_input():
         await peer.call(handler)
 
 
-# --- errors and malformed responses of a session's client
-
-
 @pytest.mark.parametrize(
     ("feature", "error", "message"),
     [
@@ -283,9 +280,6 @@ async def test_malformed_client_response_in_a_session_fails_the_tool(feature, an
         await peer.call(requesting(feature))
 
 
-# --- keys
-
-
 @ERAS
 @pytest.mark.rule("MRTR-04")
 async def test_duplicate_input_key_in_a_call_is_refused(client):
@@ -305,9 +299,6 @@ async def test_input_key_must_be_a_nonempty_string(client, key):
 
     with pytest.raises(ValueError, match="key must be a name"):
         await client(answer_all).call(handler)
-
-
-# --- tasks
 
 
 async def test_task_handler_requests_input_at_the_latest_revision():
@@ -361,9 +352,6 @@ async def test_sampling_prompt_accepts_strings_blocks_and_messages():
     assert params["modelPreferences"] == {"hints": [{"name": "small"}]}
     assert (params["toolChoice"], params["stopSequences"]) == ({"mode": "none"}, ["x"])
     assert params["includeContext"] == "thisServer"
-
-
-# --- URLs: the required error, and completion notifications
 
 
 @pytest.mark.rule("ELIC-22")

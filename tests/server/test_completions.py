@@ -51,7 +51,6 @@ def template(uri=TEMPLATE):
 
 
 async def complete(server, ref, name, value, **context):
-    """Return the completion of an argument; the context names the others."""
     params = {"ref": ref, "argument": {"name": name, "value": value}}
     if context:
         params["context"] = {"arguments": context}

@@ -23,9 +23,6 @@ TIMEOUT_S = 30
 """Longer than any step here takes; only a defect reaches it."""
 
 
-# --- the context
-
-
 async def test_context_exposes_its_request():
     peer = Session(answer_all)
     info = RequestInfo(transport="http", headers={"x-user": "ada"})
@@ -92,9 +89,6 @@ async def test_close_stream_calls_the_callback_if_there_is_one(from_thread):
     await run(in_thread if from_thread else handler, peer.context(info=info))
     assert closed == [(1.5, threading.get_ident())]
     await peer.call(handler)
-
-
-# --- progress
 
 
 def reporting(*values):
@@ -275,9 +269,6 @@ def test_rate_limit_allows_after_its_pause(now, pauses):
         assert limit.take(later)
 
 
-# --- logs
-
-
 @pytest.mark.rule("LOG-02")
 @pytest.mark.case("F07")
 async def test_request_receives_logs_from_its_log_level():
@@ -408,9 +399,6 @@ def test_consecutive_loops_can_serve_one_server():
     for value in (1, 2):
         asyncio.run(peer.call(lambda ctx: ctx.progress(1), meta=PROGRESS))
         assert peer.notifications.of("progress", "progress") == [1] * value
-
-
-# --- cancelled requests
 
 
 @pytest.mark.rule("CAN-05")

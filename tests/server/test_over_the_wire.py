@@ -89,7 +89,6 @@ async def bill(ctx: Context) -> str:
 
 
 def fill_in(form):
-    """Fill in a form as a user does."""
     if form.message == "What may we bring you?":
         return {"drink": "tea"}
     answer = True if "x tea" in form.message else "Ada"
@@ -97,7 +96,6 @@ def fill_in(form):
 
 
 def think(request):
-    """Answer as a model does."""
     return CreateMessageResult(
         "assistant", TextContent(f"{request.max_tokens} syllables"), "m"
     )

@@ -22,13 +22,11 @@ def items(keys):
 
 
 def page(found, cursor=None, size=2, name="thing"):
-    """Return the keys of a page, and the next cursor."""
     chosen, following = page_of(found, cursor, size=size, name=name)
     return [item.key for item in chosen], following.get("nextCursor")
 
 
 def walk(found, size):
-    """Return the pages from the first to the last."""
     pages, cursor = [], None
     while True:
         keys, cursor = page(found, cursor, size)

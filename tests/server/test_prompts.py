@@ -17,7 +17,6 @@ def text(body, role="user"):
 
 
 async def get(server, name, **arguments):
-    """Return the messages of a prompt."""
     found = await result(server, "prompts/get", name=name, arguments=arguments)
     return found["messages"]
 
@@ -25,9 +24,6 @@ async def get(server, name, **arguments):
 class Colour(Enum):
     RED = "red"
     BLUE = "blue"
-
-
-# Lists...
 
 
 async def test_arguments_are_derived_from_the_parameters(server):
@@ -111,9 +107,6 @@ async def test_prompt_list_shows_all_registered_fields(server):
     assert old["result"]["prompts"] == [{"name": "n", "description": "D"}]
 
 
-# Results...
-
-
 async def test_texts_are_converted_to_the_parameter_types(server):
     @server.prompt
     def all_of(
@@ -139,9 +132,6 @@ async def test_digits_for_a_str_parameter_stay_a_string(server):
         return repr(word)
 
     assert await get(server, "say", word="0012") == [text("'0012'")]
-
-
-# Refusals...
 
 
 def strict_server():
@@ -204,9 +194,6 @@ async def test_an_unknown_prompt_is_refused(name, message):
         (await in_session(server, "2025-11-25", "prompts/get", name=name))["error"],
     ):
         assert (found["code"], found["message"]) == (-32602, message)
-
-
-# Explicit arguments, handles, mounting...
 
 
 async def test_explicit_arguments_need_no_type_hints(server):

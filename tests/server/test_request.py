@@ -64,9 +64,6 @@ def context(notify, meta=None, revision=LATEST):
     )
 
 
-# Progress...
-
-
 @pytest.mark.rule("PROG-02", "PROG-03", "PROG-04", "PROG-05")
 @pytest.mark.parametrize("token", ["t", "", 0, 7, -1])
 async def test_progress_is_sent_in_order_before_the_response(token):
@@ -150,9 +147,6 @@ async def test_non_finite_progress_raises_in_the_handler():
     assert await exchange(wire, call_request) == [progress("t", 1), success(1, DONE)]
 
 
-# Logs...
-
-
 @pytest.mark.rule("LOG-02", "LOG-03")
 @pytest.mark.parametrize("minimum", LEVELS)
 async def test_request_log_level_selects_that_level_and_above(minimum):
@@ -232,9 +226,6 @@ async def test_logging_at_an_unknown_level_raises_in_the_handler():
     request = context(lambda *_: None)
     with pytest.raises(LocalProtocolError, match="'loud'"):
         request.log("loud", "x")
-
-
-# Reading it...
 
 
 async def test_request_context_has_revision_and_era():

@@ -10,8 +10,6 @@ from single_request import in_session, over_http, reading, result, sees
 from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.server import Server
 
-# Visibility...
-
 
 class Colour(enum.Enum):
     RED = "red"
@@ -115,9 +113,6 @@ async def test_all_pages_of_a_list_have_the_same_cache_scope():
     assert {page["cacheScope"] for page in pages} == {"public"}
     private = await over_http(server, "resources/list", scopes=[])
     assert private["cacheScope"] == "private"
-
-
-# Subscriptions...
 
 
 @pytest.mark.rule("RES-03")

@@ -5,8 +5,6 @@ from single_request import code, contents, result
 
 from mcpwire import Server
 
-# Registering...
-
 
 async def test_handles_replace_and_remove_resources(server):
     handle = server.add_resource("a://b", "old", title="T")

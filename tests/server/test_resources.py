@@ -22,8 +22,6 @@ class Point:
     x: int
 
 
-# Contents...
-
 VALUES = {
     "a text": ("x", {"mimeType": "text/plain", "text": "x"}),
     "an empty text": ("", {"mimeType": "text/plain", "text": ""}),
@@ -93,9 +91,6 @@ async def test_resource_function_takes_context_and_dependencies(server):
         return f"{before}{name} from {context.client_info['name']}"
 
     assert (await contents(server, "greet://Ada"))[0]["text"] == "hello Ada from hand"
-
-
-# Templates...
 
 
 async def test_template_values_are_converted_to_parameter_types(server):
@@ -176,9 +171,6 @@ async def test_path_traversal_is_refused_unless_unchecked(server):
     assert await code(server, "resources/read", uri="file:///a/../../etc") == -32602
     assert await code(server, "resources/read", uri="file:///a%2F..%2Fb") == -32602
     assert (await contents(server, "any:///a/../b"))[0]["text"] == "a/../b"
-
-
-# Unknown resources...
 
 
 @pytest.mark.rule("RES-06")

@@ -55,9 +55,6 @@ async def both(wire, method):
     return await wire.ask(request(1, method), modern(2, method))
 
 
-# Results...
-
-
 @pytest.mark.parametrize("slowly", [False, True], ids=["plain", "async"])
 async def test_handler_may_be_sync_or_async(slowly):
     wire = answering({"messages": []}, "prompts/get", slowly=slowly)
@@ -141,9 +138,6 @@ async def test_result_that_is_not_json_is_an_internal_error():
     [answer] = await wire.ask(request(1, "resources/read"))
     assert answer["error"]["code"] == -32603
     assert "$.result.contents[0]" in answer["error"]["message"]
-
-
-# Errors...
 
 
 @pytest.mark.rule("TOOL-15")
@@ -251,9 +245,6 @@ async def test_defined_reserved_code_is_sent_as_raised():
     assert await wire.ask(modern(1, "resources/read")) == [
         failure(1, -32021, "needs sampling", required)
     ]
-
-
-# Methods of a server...
 
 
 def every_client_method():

@@ -23,9 +23,6 @@ async def two_steps(ctx):
     return [first.content["text"], second.content["text"]]
 
 
-# --- the result of a round
-
-
 @pytest.mark.rule("MRTR-03", "MRTR-05")
 async def test_unanswered_elicitation_is_an_input_required_result():
     result = await NoSession().send(greet)
@@ -103,9 +100,6 @@ async def test_concurrent_requests_may_be_answered_in_separate_rounds():
     assert list(second["inputRequests"]) == ["a"]
     third = await peer.retry(handler, second, {"a": YES})
     assert third == {"value": ["yes", "yes"]}
-
-
-# --- accepted input responses
 
 
 @pytest.mark.rule("MRTR-19")
@@ -196,9 +190,6 @@ async def test_explicit_key_matches_a_changed_message():
     assert len(peer.results) == 2
 
 
-# --- limits
-
-
 @pytest.mark.rule("MRTR-11")
 async def test_round_limit_applies_to_a_client_that_never_answers():
     peer = NoSession(sealer=StateSealer(KEYS, rounds=3))
@@ -235,9 +226,6 @@ async def test_input_needed_raised_by_a_handler_is_an_error(method, caplog):
     with pytest.raises(InternalError):
         await NoSession(method=method).send(immediately)
     assert "raised by hand" in caplog.text
-
-
-# --- exceptions
 
 
 async def test_except_exception_does_not_catch_input_needed():
@@ -308,9 +296,6 @@ async def test_random_input_responses_never_complete_the_call(responses):
     else:
         again = await peer.retry(greet, first, responses)
         assert list(again["inputRequests"]) == ["name"]
-
-
-# --- values of `once`
 
 
 CLIENTS = pytest.mark.parametrize("client", [Session, NoSession])

@@ -52,7 +52,6 @@ class Gate:
         return {"content": [{"type": "text", "text": name}]}
 
     async def wait_running(self, count):
-        """Wait until that many calls run."""
         async with asyncio.timeout(TIMEOUT_S):
             while len(self.running) != count:
                 self._changed.clear()
@@ -74,9 +73,6 @@ def text(id, text, **more):
 def gated(version="2025-11-25", **options):
     gate = Gate()
     return gate, Hand(server({"tools/call": gate}, TOOLS, **options), version)
-
-
-# Cancelling...
 
 
 @pytest.mark.rule("CAN-05", "TR-STDIO-11")
@@ -163,9 +159,6 @@ async def test_cancelled_client_call_stops_the_handler():
     assert gate.ended == [("one", "cancelled", True), ("two", "finished", False)]
 
 
-# The end of the stream...
-
-
 async def test_closing_the_client_cancels_running_handlers():
     gate = Gate()
     client = Client(server({"tools/call": gate}, TOOLS))
@@ -190,9 +183,6 @@ async def test_handler_running_after_the_close_sends_nothing():
     request.progress(1)
     assert wire.rest() == []
     await wire.connection.aclose()
-
-
-# Concurrency...
 
 
 @pytest.mark.attack("S13")
@@ -240,9 +230,6 @@ async def test_equal_ids_on_two_connections_are_independent():
     gate.open.set()
     assert await one.settled() == [text(1, "one")]
     assert await two.settled() == []
-
-
-# Batches and broken lines...
 
 
 @pytest.mark.rule("RPC-13")
@@ -314,9 +301,6 @@ async def test_malformed_lines_keep_the_connection_open():
     assert {answer["error"]["code"] for answer in answers} <= {-32700, -32600}
     assert [a["id"] for a in answers if "id" in a] == [7, 8, 9]
     assert await wire.ask(request(1, "ping")) == [success(1, {})]
-
-
-# Requests of the server...
 
 
 @pytest.mark.rule("RPC-20", "TR-STDIO-07")

@@ -208,9 +208,6 @@ async def test_meta_has_only_protocol_and_user_keys(server, era):
     assert seen == users | protocols | {"progressToken"}
 
 
-# Middleware and raw methods...
-
-
 async def test_middleware_wraps_its_methods_first_is_outermost(server):
     seen = []
 
@@ -283,9 +280,6 @@ async def test_custom_method_overrides_the_built_in_one(server):
             assert await client.list_prompts() == []
             with pytest.raises(MethodNotFound):
                 await client.request("vendor/other", {})
-
-
-# Extensions...
 
 
 class Extension:

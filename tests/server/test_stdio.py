@@ -93,9 +93,6 @@ def read_from(fd, count):
     return data
 
 
-# The end of input...
-
-
 @pytest.mark.rule("TR-STDIO-13")
 @pytest.mark.case("A07")
 def test_server_exits_at_end_of_input_during_a_long_call():
@@ -172,9 +169,6 @@ def test_server_exits_when_its_stdout_is_closed():
         assert process.stderr.read() == b""
 
 
-# Kinds of stdin and stdout...
-
-
 @pytest.fixture
 def files(tmp_path):
     requests = tmp_path / "asked"
@@ -237,8 +231,6 @@ def test_stderr_may_be_missing():
     assert code == 0
 
 
-# Only messages on stdout...
-
 PRINTING = """
 async def tool(params, request):
     print("printed", flush=True)
@@ -295,9 +287,6 @@ def test_system_exit_in_a_tool_does_not_end_the_server():
     assert "the tool wants out" in err
 
 
-# Signals...
-
-
 @pytest.mark.parametrize(
     ("number", "is_busy"),
     [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, True)],
@@ -333,9 +322,6 @@ def test_interrupt_before_the_loop_runs_returns_130(monkeypatch):
 
     monkeypatch.setattr(stdio.asyncio, "run", interrupted)
     assert run_stdio(server()) == 130
-
-
-# In this process...
 
 
 @contextmanager
@@ -418,9 +404,6 @@ async def test_unterminated_line_is_not_run_at_the_close():
     wire.receive(lines(request(1, "tools/call"))[:-1])
     await wire.connection.aclose()
     assert wire.rest() == []
-
-
-# With the real client...
 
 
 async def test_client_starts_calls_and_stops_the_server():

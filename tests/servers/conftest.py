@@ -1,24 +1,18 @@
 """Fixtures: real servers by name, connections to them, and a git repository."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
 import subprocess
-import sys
 import uuid
 from pathlib import Path
 
 import anyio
 import pytest
 from real_servers import RealServer, installed
+from warmed import ForkServers
 
 import mcpwire
-
-sys.path.insert(0, str(Path(__file__).parent / "warm"))
-
-from warmed import ForkServers
 
 # The bound of each wait. Some of these tests start a server twice, on a busy machine.
 TIMEOUT_S = 60.0
@@ -91,7 +85,6 @@ class Connect:
         return found
 
     def kill(self, by: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to the server and to all processes that it started."""
         groups = {os.getpgid(process) for process in self.processes()}
         assert groups
         assert os.getpgid(0) not in groups

@@ -1,7 +1,5 @@
 """The command line against real servers, as a person types it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -9,6 +7,7 @@ import sys
 
 import anyio
 import pytest
+from child_python import finished
 
 pytestmark = pytest.mark.servers
 
@@ -19,14 +18,11 @@ FRAMEWORKS = ["sdk", "fastmcp"]
 
 def mcpwire(server, command, *words):
     options = [f"--env={name}={value}" for name, value in server.env.items()]
-    return subprocess.run(
-        (*MCPWIRE, command, *options, *words, "--", *server.argv),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    return run(command, *options, *words, "--", *server.argv)
+
+
+def run(*words):
+    return finished(*MCPWIRE, *words, stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
@@ -71,14 +67,7 @@ def test_failures_are_one_sentence_and_their_exit_code(warm, name, words, code, 
 
 @pytest.mark.parametrize("words", [("cat",), ("sh", "-c", "echo no such thing >&2")])
 def test_a_program_other_than_an_mcp_server_is_an_error(words):
-    done = subprocess.run(
-        (*MCPWIRE, "ls", "--timeout=2", "--", *words),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    done = run("ls", "--timeout=2", "--", *words)
     assert done.returncode in {4, 6, 7}
     assert done.stdout == ""
     assert done.stderr

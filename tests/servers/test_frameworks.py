@@ -1,7 +1,5 @@
 """Servers on the official Python SDK and on FastMCP: every feature, in both eras."""
 
-from __future__ import annotations
-
 import os
 import signal
 
@@ -111,7 +109,6 @@ async def test_progress_comes_in_order_and_belongs_to_its_call(
 
 
 async def saw_cancelled(client, name):
-    """Poll until the server saw that call cancelled; bounded."""
     for _ in range(200):
         names = (await client.call_tool("cancelled")).structured_content["result"]
         if name in names:

@@ -1,7 +1,5 @@
 """The reference servers on the official Python SDK: both eras."""
 
-from __future__ import annotations
-
 import pytest
 
 import mcpwire

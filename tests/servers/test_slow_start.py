@@ -4,8 +4,6 @@ Both requests are in the pipe when the server starts to read. The Python framewo
 accept the first one and refuse the other, so the timeout must not have decided.
 """
 
-from __future__ import annotations
-
 import pytest
 from real_servers import PYTHON, TYPESCRIPT, by_npx
 
@@ -13,6 +11,8 @@ pytestmark = pytest.mark.servers
 
 ASLEEP = 0.6
 PROBE = 0.1
+FRAMEWORKS = ("sdk", "fastmcp")
+VERSIONS = {"session": "2025-11-25", "stateless": "2026-07-28"}
 CALLS = {
     "everything": ("echo", {"message": "awake"}, "Echo: awake"),
     "memory": ("read_graph", {}, "entities"),
@@ -74,22 +74,17 @@ async def test_a_late_initialize_result_means_a_session(warm, connect, name, asl
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [("everything", "2025-06-18"), ("sdk", "session"), ("fastmcp", "session")],
+    [
+        ("everything", "2025-06-18"),
+        *((name, mode) for name in FRAMEWORKS for mode in VERSIONS),
+    ],
 )
-async def test_a_requested_session_waits_for_a_slow_server(warm, connect, name, mode):
+async def test_a_requested_era_waits_for_a_slow_server(warm, connect, name, mode):
     late = warm(name).after(ASLEEP)
     async with connect(late, probe_timeout=PROBE, mode=mode) as client:
-        assert client.protocol_version == {"session": "2025-11-25"}.get(mode, mode)
-        assert sent(client) == ["sent initialize"]
-        await use(client, name)
-
-
-@pytest.mark.parametrize("name", ["sdk", "fastmcp"])
-async def test_a_requested_stateless_era_waits_for_a_slow_server(warm, connect, name):
-    late = warm(name).after(ASLEEP)
-    async with connect(late, probe_timeout=PROBE, mode="stateless") as client:
-        assert client.protocol_version == "2026-07-28"
-        assert sent(client) == ["sent server/discover"]
+        assert client.protocol_version == VERSIONS.get(mode, mode)
+        method = "server/discover" if mode == "stateless" else "initialize"
+        assert sent(client) == [f"sent {method}"]
         await use(client, name)
 
 

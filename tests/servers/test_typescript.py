@@ -1,7 +1,5 @@
 """The reference servers on the TypeScript SDK: session revisions only."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

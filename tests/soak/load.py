@@ -108,8 +108,6 @@ def grown(before: Count, after: Count, maximum: Count) -> list[str]:
 
 
 class Server:
-    """The server process."""
-
     def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "load_server.py"), *words],
@@ -136,7 +134,6 @@ class Server:
         return Count(**await self.ask("census"), memory=self.memory())
 
     def close(self) -> None:
-        """End the server, and check its exit code."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
@@ -322,13 +319,11 @@ def make_room(sessions: int) -> None:
 
 
 def show(line: str) -> None:
-    """Print a line at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="a thousand of everything")
     parser.add_argument("--sessions", type=int)

@@ -4,8 +4,6 @@ It can open a session and call a tool, and it checks the id and the content of e
 response.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any, NamedTuple, Self
@@ -29,8 +27,6 @@ class Crossed(Exception):
 
 
 class Reply(NamedTuple):
-    """The response to one request."""
-
     status: int
     fields: dict[str, str]
     messages: list[dict[str, Any]]
@@ -60,7 +56,6 @@ class Wire:
     async def begin(
         self, verb: str, fields: dict[str, str], body: bytes = b""
     ) -> tuple[int, dict[str, str]]:
-        """Send a request; return the head of the response."""
         url = self._url
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(
@@ -77,7 +72,6 @@ class Wire:
         return int(first.split()[1]), {k.lower(): v for k, _, v in pairs}
 
     async def body(self, fields: dict[str, str]) -> bytes:
-        """Return the body of the response."""
         assert self._reader is not None
         async with asyncio.timeout(TIMEOUT_S):
             if fields.get("transfer-encoding") != "chunked":
@@ -141,7 +135,6 @@ class Caller:
         }
 
     async def open(self) -> None:
-        """Open a session."""
         params = {
             "protocolVersion": "2025-11-25",
             "capabilities": {},
@@ -155,7 +148,6 @@ class Caller:
         assert (await self.wire.send("POST", self.fields, ready)).status == 202
 
     async def end(self) -> int:
-        """End the session; return the status."""
         return (await self.wire.send("DELETE", self.fields)).status
 
     async def listen(self) -> Wire:
@@ -166,7 +158,6 @@ class Caller:
         return wire
 
     async def post(self, tool: str, **arguments: Any) -> Reply:
-        """Call a tool; return the response."""
         params = {"name": tool, "arguments": arguments}
         named = {"mcp-method": "tools/call", "mcp-name": tool} if self.is_later else {}
         message = self.request("tools/call", params)

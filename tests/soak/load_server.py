@@ -89,7 +89,6 @@ def end_with_the_input() -> None:
 
 
 def announce(url: str) -> None:
-    """Print the URL."""
     sys.stdout.write(f"{url}\n")
     sys.stdout.flush()
 

@@ -11,8 +11,6 @@ first count. Objects and memory fluctuate: the median of the second half of thei
 may exceed that of the first half by an allowance for noise.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import gc
@@ -21,12 +19,10 @@ import statistics
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 TESTS = Path(__file__).resolve().parent.parent
 for folder in (TESTS, TESTS.parent):
@@ -215,13 +211,11 @@ USES: dict[tuple[str, str], Callable[[int], list[Sample]]] = {
 
 
 def print_line(line: str) -> None:
-    """Print a line at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def show(samples: Sequence[Sample]) -> None:
-    """Print the samples as a table."""
     print_line("".join(f"{name:>12}" for name in Sample._fields))
     for row in samples:
         counts = "".join(f"{value:>12,}" for value in row[:-1])
@@ -241,7 +235,6 @@ def run(shell: str, use: str, count: int) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--shell", choices=["asyncio", "blocking", "both"], default="both"

@@ -3,13 +3,9 @@
 import asyncio
 import json
 import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import load
+import pytest
 from load_client import Caller, Crossed
 
 LITTLE = load.Plan(sessions=20, calls=2, rounds=20)

@@ -1,14 +1,11 @@
 """A short soak run, and its detection of growth."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 import soak
+from child_python import finished
 from unmeasured import unmeasured
 
 IN_A_PROCESS = """
@@ -26,15 +23,9 @@ SHORT = {"calls": 3_000, "connects": 200, "shuffled": 300}
 @pytest.mark.parametrize(("shell", "use"), soak.USES)
 def test_short_soak_is_flat(shell, use):
     # In a separate process: objects of other tests in this heap would count too.
-    done = subprocess.run(
-        [sys.executable, "-c", IN_A_PROCESS, shell, use, str(SHORT[use])],
-        cwd=Path(__file__).parent,
-        env=unmeasured(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = (sys.executable, "-c", IN_A_PROCESS, shell, use, str(SHORT[use]))
+    here = Path(__file__).parent
+    done = finished(*command, cwd=here, env=unmeasured(), timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
 

@@ -1,38 +1,29 @@
-"""Test folders are not packages: shared modules are imported by their names."""
+"""Servers, threads and interrupts for the blocking client."""
 
 import signal
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
+import echoing
 import pytest
-
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "over_http")]
-
-import echoing  # noqa: E402 - as above
-import schema_checks  # noqa: E402 - found through the line above
-from waiting import signal_main, until  # noqa: E402 - as above
+import schema_checks
+from waiting import signal_main, until
 
 posted_messages_are_checked = schema_checks.posted_messages_are_checked
 
 
 @pytest.fixture(params=echoing.TRANSPORTS)
 def echo(request, tmp_path):
-    """Yield a server of the same tools over each transport."""
     with echoing.serving(request.param, tmp_path / "seen") as server:
         yield server
 
 
 @pytest.fixture
 def threads():
-    """Yield a thread pool to call from."""
     with ThreadPoolExecutor(12) as pool:
         yield pool
 
 
 def raise_interrupt(*_):
-    """Raise like Python does on Ctrl-C."""
     raise KeyboardInterrupt
 
 

@@ -4,14 +4,13 @@
 `slow` is never answered.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fakes import SILENCE, FakeServer, text
 from http_bytes import reply
@@ -19,10 +18,7 @@ from legacy_server import legacy_server
 from mcp_server import scripted_mcp
 from scripted import scripted
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mcpwire.transports.memory import MemoryChannel
+from mcpwire.transports.memory import MemoryChannel
 
 TRANSPORTS = ("stdio", "session", "stateless", "legacy", "memory")
 

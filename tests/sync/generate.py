@@ -4,18 +4,14 @@ Signatures and docstrings are those of the asyncio classes, which are the only s
 both. ``--write`` writes the modules; without it a difference is an error.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 SYNC: Final = ROOT / "mcpwire/sync"
@@ -385,7 +381,6 @@ def _tidied(text: str, module: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> str | None:
-    """Write or compare the modules; return what is wrong."""
     if list(arguments) not in ([], ["--write"]):
         return "usage: python tests/sync/generate.py [--write]"
     for module in MODULES:

@@ -68,9 +68,6 @@ def call_ask(client, count=1, **options):
     return client.call_tool("ask", {"count": count}, timeout=BOUND_S, **options).text
 
 
-# Notifications...
-
-
 @pytest.mark.fault("F17")
 def test_notification_callbacks_run_in_order_and_in_context():
     received, threads, contexts = [], set(), set()
@@ -195,9 +192,6 @@ def test_a_keepalive_starts_the_background_thread():
     server = FakeServer()
     with mcpwire.sync.Client(server, keepalive=0.02):
         until(lambda: sum(m.get("method") == "ping" for m in server.received) > 2)
-
-
-# Progress...
 
 
 @pytest.mark.parametrize("background", [False, True])
@@ -337,9 +331,6 @@ def test_a_started_call_reports_progress():
     assert received == [0, 1, 2]
 
 
-# Requests of the server...
-
-
 @pytest.mark.fault("F18")
 @pytest.mark.parametrize("background", [False, True])
 def test_a_handler_runs_in_another_thread_during_its_call(background):
@@ -445,9 +436,6 @@ def test_closing_does_not_wait_for_a_handler(threads):
     client.close()
     assert type(call.exception(BOUND_S)) is mcpwire.ConnectionClosed
     free.set()
-
-
-# Trace hooks...
 
 
 @pytest.mark.parametrize("background", [False, True])

@@ -6,10 +6,10 @@ import copy
 import gc
 import os
 import pickle
-import subprocess
 import weakref
 
 import pytest
+from child_python import finished
 from echoing import command
 from fakes import FakeServer
 from mcp_server import scripted_mcp
@@ -19,8 +19,6 @@ from waiting import BOUND_S, collect, echoed, own_threads, until
 import mcpwire
 import mcpwire.sync
 from mcpwire.testing import leaks
-
-# In a running loop...
 
 
 @pytest.mark.system("R04")
@@ -93,9 +91,6 @@ def test_a_client_works_across_event_loops(echo):
     assert client.stats.connections == 1
 
 
-# Repeatedly...
-
-
 @pytest.mark.fault("F44")
 @pytest.mark.parametrize("background", [False, True])
 def test_repeated_connecting_and_closing_leaks_no_resources(echo, background):
@@ -122,9 +117,6 @@ def test_use_after_closing_leaves_no_thread():
         with contextlib.suppress(mcpwire.MCPError):
             use()
         assert own_threads() == []
-
-
-# After a fork...
 
 
 def all_uses(client):
@@ -197,8 +189,6 @@ def test_a_client_never_connected_works_after_a_fork():
         assert echoed(client, "b") == "b"
 
 
-# At the interpreter's exit...
-
 EXIT = """
 import threading
 import mcpwire.sync
@@ -247,17 +237,9 @@ stuck.wait()""",
 @pytest.mark.grounds(2, "echo", "background")
 def test_a_program_exits_in_any_state_of_its_client(echo, how, background):
     lines = "".join(f"    {line}\n" for line in AT_EXIT[how].splitlines())
-    done = subprocess.run(
-        command(EXIT + lines, echo.name, echo.address, str(background)),
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
-    )
+    words = command(EXIT + lines, echo.name, echo.address, str(background))
+    done = finished(*words, timeout=BOUND_S)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-# Garbage-collected...
 
 
 @pytest.mark.fault("F41")

@@ -13,8 +13,6 @@ import mcpwire.sync
 from mcpwire.testing.leaks import open_descriptors
 from mcpwire.types import PromptReference
 
-# Methods...
-
 VERBS = [
     (lambda c: c.call_tool("x", {"n": 1}, timeout=30).text, "x"),
     (lambda c: [tool.name for tool in c.list_tools()], ["x"]),
@@ -82,9 +80,6 @@ def test_an_iteration_that_outlasts_its_connection_raises():
         with pytest.raises(mcpwire.ConnectionClosed):
             next(listed)
         assert [tool.name for tool in unused] == ["a", "b", "c"]
-
-
-# Life cycle...
 
 
 def test_calls_before_connecting_and_after_closing_are_refused(echo):
@@ -177,9 +172,6 @@ def test_connect_timeout_covers_each_step_over_http(what):
         assert not client.is_connected
 
 
-# Started calls...
-
-
 def test_started_calls_run_concurrently(echo, threads):
     with mcpwire.sync.Client(echo.target) as client:
         names = [str(number) for number in range(8)]
@@ -243,8 +235,6 @@ def test_closing_ends_started_calls(echo):
     with pytest.raises(mcpwire.ConnectionClosed):
         call.result(BOUND_S)
 
-
-# Streams...
 
 STREAMING = """
 handshake(capabilities={"tools": {"listChanged": True}, "logging": {},

@@ -1,12 +1,12 @@
 """The blocking classes have the names and parameters of the asyncio ones."""
 
 import inspect
-import subprocess
 import sys
 from pathlib import Path
 
 import generate
 import pytest
+from child_python import finished, printed_by
 
 import mcpwire
 import mcpwire.sync
@@ -53,7 +53,6 @@ FUNCTIONS = sorted(
 
 
 def public(kind):
-    """Return the public members of a class, by their blocking names."""
     return {
         RENAMED.get(name, name): member
         for name, member in inspect.getmembers_static(kind)
@@ -83,13 +82,7 @@ def test_an_unused_text_replacement_is_reported(monkeypatch):
 
 
 def test_the_generator_refuses_unknown_arguments():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tests/sync/generate.py"), "--help"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    done = finished(sys.executable, str(ROOT / "tests/sync/generate.py"), "--help")
     assert (done.returncode, done.stdout) == (1, "")
     assert "usage" in done.stderr
 
@@ -145,14 +138,8 @@ def test_each_async_class_has_a_blocking_counterpart():
 
 def test_importing_the_package_does_not_load_the_client():
     code = "import sys, mcpwire.sync\nprint(*(m for m in sys.modules if 'mcpw' in m))"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    assert set(done.stdout.split()) <= {"mcpwire", "mcpwire._package", "mcpwire.sync"}
+    loaded = set(printed_by("-I", "-c", code).split())
+    assert loaded <= {"mcpwire", "mcpwire._package", "mcpwire.sync"}
 
 
 def test_an_unknown_name_raises_attribute_error():

@@ -1,11 +1,11 @@
 """A blocking group of servers and its tools, used from any thread."""
 
 import asyncio
-import subprocess
 import threading
 
 import pytest
 from able_server import TOOL, hang_up, server
+from child_python import finished
 from echoing import command
 from fakes import SILENCE, FakeServer, text
 from requesting_server import SAMPLE, Asking, model, sampled
@@ -30,12 +30,10 @@ MISSING = "/there/is/no/such/program"
 
 
 def named(name="x", **members):
-    """Return a server whose tools all return its name."""
     return FakeServer({"tools/call": lambda *_: text(name)}, **members)
 
 
 def servers(names):
-    """Return a server for each letter."""
     return {name: named(name) for name in names}
 
 
@@ -246,18 +244,10 @@ forgotten.connect_all()
 def test_a_group_may_be_open_when_the_interpreter_exits():
     lists = "while True:\n    m = recv()\n    if 'id' in m: answer(m, {'tools': []})"
     target = scripted(f"handshake()\n{lists}")
-    done = subprocess.run(
-        command(EXITING, target.command, *target.args),
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
-    )
+    words = command(EXITING, target.command, *target.args)
+    done = finished(*words, timeout=BOUND_S)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "<mcpwire.sync.Group a idle, b idle> 1\n"
-
-
-# Requests and notifications of servers...
 
 
 def log(level, data):
@@ -332,9 +322,6 @@ def test_a_configuration_makes_a_group():
     group = Group.from_config(config, timeout=3, only=["a"])
     assert list(group.status()) == ["a"]
     assert repr(group) == "<mcpwire.sync.Group a idle>"
-
-
-# Tools...
 
 
 def test_tools_are_called_by_their_toolset_names():

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from child_python import finished
 from echoing import command
 from scripted import ECHO_LOOP, scripted
 from waiting import BOUND_S, echoed, signal_main, until
@@ -205,11 +206,7 @@ def test_abandoning_a_client_ends_its_waiting_calls(echo):
     asyncio.run(main())
 
 
-# Closed by a signal handler...
-
-
 def call_until_error(client):
-    """Call until a call fails."""
     while True:
         client.call_tool("echo", {"text": "x"})
 
@@ -262,8 +259,6 @@ def test_a_signal_handler_cannot_call_the_interrupted_client(echo, on_signal):
         assert refused
         assert echoed(client, "hi") == "hi"
 
-
-# Whole programs...
 
 INTERRUPTED = """
 import mcpwire.sync
@@ -381,14 +376,8 @@ COUNT = 40
 def test_ctrl_c_at_any_moment_of_a_call_is_safe(echo):
     # An interrupt in the coverage tracer would leave one of its locks held.
     plain = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
-    done = subprocess.run(
-        command(MOMENTS, echo.name, echo.address, str(COUNT)),
-        env=plain,
-        capture_output=True,
-        text=True,
-        timeout=2 * BOUND_S,
-        check=False,
-    )
+    words = command(MOMENTS, echo.name, echo.address, str(COUNT))
+    done = finished(*words, env=plain, timeout=2 * BOUND_S)
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout)
     assert outcome["left"] == []

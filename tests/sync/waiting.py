@@ -1,15 +1,11 @@
 """Waiting, calling, and looking at threads, for the tests of blocking clients."""
 
-from __future__ import annotations
-
 import gc
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, Final
 
 BOUND_S: Final = 30.0
 POLL_S: Final = 0.002
@@ -40,7 +36,6 @@ def signal_main(
 
 
 def echoed(client: Any, name: str) -> str:
-    """Call `echo`; return the text of its result."""
     text: str = client.call_tool("echo", {"text": name}, timeout=BOUND_S).text
     return text
 
@@ -51,6 +46,5 @@ def own_threads() -> list[str]:
 
 
 def collect(holder: list[Any]) -> None:
-    """Drop the last reference, and collect garbage."""
     holder.clear()
     gc.collect()

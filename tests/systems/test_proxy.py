@@ -52,7 +52,6 @@ def serving(version, names=("b", "a"), uris=(), **methods):
 
 
 async def until(condition):
-    """Wait until the condition is true, while other tasks run."""
     while not condition():  # noqa: ASYNC110 - what it waits for is another end of the wire
         await asyncio.sleep(0)  # one loop iteration
 

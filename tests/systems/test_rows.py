@@ -5,10 +5,10 @@
 
 import re
 import signal
-import subprocess
 import sys
 
 import pytest
+from child_python import finished
 from rows import OPEN, ROOT, Change, changes, main, table, unproven
 
 CHANGES = changes()
@@ -27,12 +27,7 @@ def test_each_change_has_valid_syntax_and_known_names(tmp_path):
             changed = source.replace(each.text, each.change)
             (tmp_path / f"{row}.py").write_text(changed, encoding="utf-8")
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821"]
-    found = subprocess.run(
-        [*command, "--output-format", "concise", tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    found = finished(*command, "--output-format", "concise", str(tmp_path))
     assert found.returncode == 0, found.stdout
     package = "".join(
         path.read_text(encoding="utf-8") for path in ROOT.glob("mcpwire/**/*.py")

@@ -29,9 +29,6 @@ def run_manually(main):
     return run(main, auto_advance=False)
 
 
-# Automatic advance...
-
-
 def test_timers_fire_in_order_at_their_times():
     fired = []
 
@@ -77,9 +74,6 @@ def test_run_waiting_for_silent_descriptors_raises():
 
     with pytest.raises(RuntimeError, match=r"nothing happened for 0\.05 s"):
         run(main(), patience=0.05)
-
-
-# Manual advance...
 
 
 def test_advance_fires_due_timers_at_their_times_only():
@@ -165,9 +159,6 @@ def test_second_advance_is_refused_until_the_first_is_cancelled():
         await loop.advance(1)
 
     run_manually(main())
-
-
-# Real work...
 
 
 def test_clock_runs_in_real_time_while_watching_a_descriptor():
@@ -272,9 +263,6 @@ def test_asyncio_child_process_is_awaited_in_real_time():
         assert out == b"hi\n"
 
     run(main())
-
-
-# Timeouts of a client...
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])

@@ -1,7 +1,5 @@
 """The authorization server for tests: logins, errors and token lifetimes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -27,7 +27,6 @@ def test_no_leak_is_reported_without_open_resources():
 
 @contextlib.contextmanager
 def opened_pipe():
-    """Open a pipe; close it at the end."""
     ends = os.pipe()
     try:
         yield ends

@@ -3,11 +3,10 @@
 import importlib
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from child_python import printed_by
 
 from mcpwire import testing
 
@@ -32,14 +31,8 @@ def test_unknown_name_is_an_attribute_error():
 
 
 def loaded_by(code):
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", f"{code}\nimport sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    return set(done.stdout.split())
+    lister = "import sys; print(*sys.modules)"
+    return set(printed_by("-I", "-c", f"{code}\n{lister}").split())
 
 
 def test_imports_are_lazy_and_do_not_include_pytest():

@@ -1,8 +1,9 @@
 """The fixtures of the pytest plugin act only on tests that use them."""
 
 import re
-import subprocess
 import sys
+
+from child_python import finished
 
 CONFTEST = """
 import asyncio
@@ -71,14 +72,8 @@ LEFT_RUNNING = r"^E .*left running: task .* of .*Event\.wait"
 def test_only_tests_that_use_no_leaks_are_checked(tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_sample.py").write_text(TESTS)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA")
+    done = finished(*command, cwd=tmp_path)
     by_test = {}
     for outcome, test in re.findall(
         r"^(PASSED|FAILED|ERROR) test_sample\.py::(\w+)", done.stdout, re.MULTILINE

@@ -1,12 +1,6 @@
 """A scripted client sends its messages to a server over HTTP as well."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-
 from http_bytes import json_reply, reply
 from mcp_server import scripted_mcp
 

@@ -32,9 +32,6 @@ async def waiting(call):
     return task
 
 
-# The table...
-
-
 @pytest.mark.parametrize("version", [r.name for r in mcpwire.REVISIONS])
 async def test_server_negotiates_the_given_revision(version):
     server = ScriptedServer({"tools/call": text("hi")}, versions=version)
@@ -150,9 +147,6 @@ async def test_bytes_outcome_is_sent_verbatim():
         assert client.stats.noise == ("noise",)
 
 
-# By hand...
-
-
 async def test_silent_request_can_be_answered_by_the_test():
     steps = []
     server = ScriptedServer({"tools/call": SILENCE})
@@ -229,9 +223,6 @@ async def test_memory_peer_completes_a_handshake_step_by_step():
         await client.aclose()
 
 
-# Bytes...
-
-
 @ERAS
 @pytest.mark.parametrize("split", [1, 3, [1, -1], at_random(1), at_random(2, 3)])
 async def test_split_does_not_change_the_received_messages(version, split):
@@ -285,9 +276,6 @@ async def test_server_records_received_bytes_and_messages():
     assert len(lines) == 4
     assert [json.loads(line) for line in lines] == [m.raw for m in server.received]
     assert "4 received" in repr(server)
-
-
-# The end...
 
 
 async def test_hang_up_happens_after_sent_messages():

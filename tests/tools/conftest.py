@@ -1,12 +1,6 @@
 """Tool sets over a shelf, closed at the end of their test."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from fake_source import Shelf
 
 from mcpwire.tools import ToolSet
@@ -19,7 +13,6 @@ def anyio_backend():
 
 @pytest.fixture
 async def made(anyio_backend):
-    """Return a function that makes a tool set of a shelf, all listed once."""
     sets = []
 
     async def make(shelf=None, **options):

@@ -1,7 +1,5 @@
 """Side effects and costs of tools, and the catalog of both."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -31,9 +31,6 @@ def by_owner(table, owners):
     return {owner: table.name_of(*owner) for owner in owners}
 
 
-# --- the form of a name ----------------------------------------------------------
-
-
 NAMES = [
     (NamePolicy(), "time", "now", "mcp__time__now"),
     (NamePolicy.bare(), "time", "now", "now"),
@@ -100,9 +97,6 @@ def test_unknown_name_or_owner_is_not_found():
     assert len(table) == 1
 
 
-# --- too long --------------------------------------------------------------------
-
-
 @pytest.mark.system("L-R14", "L-A17")
 @pytest.mark.parametrize("length", [1, 53, 54, 55, 64, 200, 10_000])
 def test_long_name_is_shortened_and_recorded(length):
@@ -139,8 +133,6 @@ def test_a_shortened_name_is_the_same_in_every_run():
     (name,) = NamePolicy().table([("server", "x" * 100)])
     assert name == "mcp__server__xxxxx_94150538_" + "x" * 36
 
-
-# --- collisions ------------------------------------------------------------------
 
 COLLIDING = [("my.server", "x"), ("my server", "x"), ("other", "x")]
 
@@ -247,9 +239,6 @@ def test_equal_hashes_are_a_name_collision(monkeypatch):
     assert len(NamePolicy().table(COLLIDING[1:])) == 2
 
 
-# --- properties ------------------------------------------------------------------
-
-
 @given(POLICIES, OWNERS)
 @example(NamePolicy(max_length=16), [("a", "b" * 40), ("a", "c" * 40)])
 def test_names_and_tools_map_one_to_one(policy, owners):
@@ -290,9 +279,6 @@ def test_on_collision_first_follows_the_order_of_owners(owners):
         (name,) = alone
         if owner not in owners[:index]:
             assert table.name_of(*owner) == (None if name in taken else name)
-
-
-# --- the policy itself -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,6 @@ MARKS = [
 
 
 def texts(*parts):
-    """Return a result of these texts."""
     return CallToolResult([TextContent(part) for part in parts])
 
 
@@ -252,9 +251,6 @@ def test_too_deeply_nested_data_is_flattened_to_null():
     assert flatten(result) == "null"
     assert flatten(result, "structured") == deep
     assert trim_result(result, 1000) is result
-
-
-# Resources and prompts as tools...
 
 
 BOTH = frozenset({"resources", "prompts"})

@@ -1,7 +1,5 @@
 """Globs of allowed tools and of calls to confirm; trace context of calls."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

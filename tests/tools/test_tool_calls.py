@@ -121,9 +121,6 @@ async def test_arguments_are_not_validated_by_the_client(made, shelf):
     assert shelf.sent == {"path": 7, "more": True}
 
 
-# --- confirmation ----------------------------------------------------------------
-
-
 @pytest.mark.rule("TOOL-19")
 @pytest.mark.system("V13", "L-V8")
 async def test_a_call_waits_for_confirmation_and_shows_its_arguments(made, shelf):
@@ -252,9 +249,6 @@ async def test_name_reassigned_during_approval_is_not_called(made):
     assert shelf.calls == []
 
 
-# --- errors ----------------------------------------------------------------------
-
-
 @pytest.mark.system("V17")
 @pytest.mark.parametrize("options", [{}, {"errors": "result"}])
 async def test_errors_option_turns_rpc_errors_into_results(made, shelf, options):
@@ -307,9 +301,6 @@ async def test_cost_of_successful_calls_is_recorded(made, shelf):
     with pytest.raises(ConnectionClosed):
         await tools.call(READ, {})
     assert tools.costs.of("files", "read").calls == before + 1
-
-
-# --- trace -----------------------------------------------------------------------
 
 
 @pytest.mark.system("A60")

@@ -147,9 +147,6 @@ async def test_search_matches_words_of_names_and_descriptions(made):
     assert tools.search("nothing") == []
 
 
-# --- transforms ------------------------------------------------------------------
-
-
 async def test_transform_changes_name_texts_and_arguments(made):
     change = ToolTransform(
         name="open", title="Open", description="Opens it.", fixed={"mode": "r"}
@@ -194,9 +191,6 @@ async def test_renaming_resolves_a_collision(made):
     assert tools.names == ("x", "y")
 
 
-# --- side effects and confirmation -----------------------------------------------
-
-
 @pytest.mark.rule("TOOL-07")
 @pytest.mark.system("R09", "R15")
 @pytest.mark.parametrize(
@@ -229,9 +223,6 @@ async def test_needs_confirmation_is_looked_up_by_name(made):
     assert not tools.needs_confirmation("mcp__a__x")
     assert not tools.needs_confirmation("nobody")
     assert not tools.needs_confirmation("a/y")
-
-
-# --- for models ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

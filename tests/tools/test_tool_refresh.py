@@ -29,14 +29,12 @@ def no_pauses():
 
 
 async def settled(tools):
-    """Wait until no list is being fetched."""
     async with asyncio.timeout(30):
         while tools._listings:
             await asyncio.wait([each.task for each in tools._listings.values()])
 
 
 async def loop_iterations(count=1):
-    """Wait for so many iterations of the loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 

@@ -145,9 +145,6 @@ def test_contradicting_changes_are_refused(changes, problem):
         ToolTransform(**changes)
 
 
-# --- arguments -------------------------------------------------------------------
-
-
 @pytest.mark.system("A21", "R03")
 @pytest.mark.parametrize(
     ("arguments", "kind"),

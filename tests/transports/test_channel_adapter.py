@@ -19,8 +19,6 @@ pytestmark = pytest.mark.usefixtures("bounded")
 
 
 class Own:
-    """A user's transport whose calls are answered by a function."""
-
     revision = None
 
     def __init__(self, answer=None):
@@ -32,7 +30,6 @@ class Own:
         self._has_call = asyncio.Event()
 
     async def called(self, count):
-        """Wait until there have been `count` calls."""
         while len(self.calls) < count:
             self._has_call.clear()
             await self._has_call.wait()

@@ -16,8 +16,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "transports.md"
 
 
 class Peer:
-    """A scripted server: the messages that it received, and those to send."""
-
     def __init__(self):
         self.received = asyncio.Queue()
         self.to_send = asyncio.Queue()

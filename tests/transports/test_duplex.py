@@ -39,7 +39,6 @@ class Recorder:
         self.gone = asyncio.Event()
 
     async def wait_for_requests(self, count):
-        """Wait until `count` requests have arrived."""
         while len(self.requests) < count:
             self.requested.clear()
             await self.requested.wait()

@@ -1,7 +1,5 @@
 """Compare the specifications of our classes with the schema of a revision."""
 
-from __future__ import annotations
-
 import typing
 from typing import Any
 
@@ -47,7 +45,6 @@ class Comparison:
     # --- definitions
 
     def run(self) -> list[str]:
-        """Compare every definition and return the differences."""
         for name, definition in self.definitions.items():
             if name not in EXCLUDED:
                 self.definition(name, definition)
@@ -84,7 +81,6 @@ class Comparison:
             self.object(cls, self.merged(self.resolved(params)), f"{name}.params")
 
     def members(self, union: Any, definition: dict[str, Any], name: str) -> None:
-        """Check that we have all members of a union."""
         ours = names_in(union)
         for member in references(definition):
             direct = class_of(member)
@@ -94,7 +90,6 @@ class Comparison:
                 self.report(name, f"{member} is no member of ours")
 
     def known(self, part: dict[str, Any], name: str) -> None:
-        """Check that we have classes for the types that a schema refers to."""
         for member in references(part):
             if class_of(member) is None:
                 self.report(name, f"no class of ours stands for {member}")
@@ -102,7 +97,6 @@ class Comparison:
     # --- objects
 
     def object(self, cls: type, schema: dict[str, Any], where: str) -> None:
-        """Compare a class with an object's schema."""
         spec = spec_of(cls)
         properties = schema.get("properties", {})
         required = set(schema.get("required", ()))
@@ -152,7 +146,6 @@ class Comparison:
     # --- values
 
     def structure(self, kind: Kind, schema: dict[str, Any], path: str) -> None:
-        """Compare the inner structure of a value."""
         match kind:
             case Leaf(known=choices) | StringEnum(choices):
                 allowed = {schema["const"]} if "const" in schema else schema.get("enum")
@@ -172,7 +165,6 @@ class Comparison:
                         self.report(path, f"{member} is no member of ours")
 
     def item(self, kind: Kind, schema: dict[str, Any], path: str) -> None:
-        """Compare the items of an array or the values of a map."""
         resolved = self.resolved(schema)
         if isinstance(kind, Leaf) and kind.types == (dict,):
             return
@@ -186,13 +178,11 @@ class Comparison:
     # --- schemas
 
     def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Follow a reference."""
         while "$ref" in schema:
             schema = self.definitions[schema["$ref"].rpartition("/")[2]]
         return schema
 
     def merged(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Merge the parts of an `allOf`."""
         parts = [self.merged(self.resolved(part)) for part in schema.get("allOf", ())]
         if not parts:
             return schema
@@ -257,7 +247,6 @@ def class_of(name: str) -> type | None:
 
 
 def references(schema: dict[str, Any]) -> set[str]:
-    """Return the names of all definitions that a schema refers to directly."""
     if "$ref" in schema:
         return {schema["$ref"].rpartition("/")[2]}
     found: set[str] = set()

@@ -1,7 +1,5 @@
 """Intended differences between our classes and the schemas, each with its reason."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mcpwire import types

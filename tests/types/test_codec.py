@@ -1,7 +1,5 @@
 """The codec: members, absence, leniency, refusals by path, compiled functions."""
 
-from __future__ import annotations
-
 import gc
 import sys
 
@@ -52,9 +50,6 @@ def test_paths_quote_names_that_are_not_identifiers():
     with pytest.raises(InvalidMessage) as caught:
         decode(types.ClientCapabilities, {"extensions": {"a/b": 1}})
     assert caught.value.path == 'ClientCapabilities.extensions["a/b"]'
-
-
-# --- members of a decoded value
 
 
 @pytest.mark.rule("RPC-33")
@@ -118,9 +113,6 @@ def test_base_class_fields_follow_the_own_fields():
     assert list(encode(tool)) == ["name", "inputSchema", "annotations", "icons"]
 
 
-# --- absence and null
-
-
 @pytest.mark.rule("TOOL-13")
 @pytest.mark.parametrize("value", [None, 0, "", [], False, {}])
 def test_structured_content_distinguishes_null_from_absence(value):
@@ -171,9 +163,6 @@ def test_tokens_keep_their_type_and_may_be_falsy(token):
     assert type(params.progress_token) is type(token)
 
 
-# --- result types and defaults
-
-
 @pytest.mark.rule("RPC-17")
 def test_result_without_a_type_is_complete():
     assert decode(types.CallToolResult, {}).result_type == "complete"
@@ -218,9 +207,6 @@ def test_fields_unknown_to_a_revision_are_not_encoded():
     }
 
 
-# --- numbers
-
-
 def test_integral_float_is_decoded_as_an_integer():
     """Our choice (the table): JSON Schema counts 5.0 as an integer."""
     resource = decode(types.Resource, {"uri": "x", "name": "x", "size": 5.0})
@@ -248,7 +234,6 @@ def test_number_keeps_its_type(progress):
 
 
 def calls_of(function, value):
-    """Count the Python functions that a call runs, including itself."""
     function(value)  # compile first
     count = 0
 
@@ -313,9 +298,6 @@ def test_class_specification_is_the_same_when_read_again(cls):
     assert [field.wire for field in read_class(cls).fields] == [
         field.wire for field in spec_of(cls).fields
     ]
-
-
-# Tolerated deviations are accepted, and no others...
 
 
 SERVER = {"protocolVersion": "2025-11-25"}

@@ -1,7 +1,5 @@
 """The official examples of 2026-07-28 decode and encode to equal JSON."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -33,7 +31,6 @@ ERRORS = {
 
 
 def examples(spec_dir):
-    """Return folder, file name and value of each example."""
     root = spec_dir / "2026-07-28" / "examples"
     return [
         (path.parent.name, path.name, json.loads(path.read_text(encoding="utf-8")))

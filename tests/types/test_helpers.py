@@ -1,7 +1,5 @@
 """What the types offer their users besides fields; the keys of `_meta`; skills."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest
@@ -61,9 +59,6 @@ def test_raise_for_error_carries_text_and_result(content, message):
     assert caught.value.result is result
 
 
-# --- bytes
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -97,8 +92,6 @@ def test_invalid_base64_is_refused_on_access(text):
         assert caught.value.path == path
 
 
-# --- resources and prompts
-
 PARTS = [
     types.TextResourceContents("x", "ä"),
     types.BlobResourceContents("y", "/w=="),
@@ -127,9 +120,6 @@ def test_text_of_a_sampling_result_is_its_text_blocks():
     assert types.CreateMessageResult("assistant", blocks[0], "m").text == "a"
 
 
-# --- display names
-
-
 @pytest.mark.rule("TOOL-23")
 @pytest.mark.parametrize(
     ("fields", "name"),
@@ -153,9 +143,6 @@ def test_other_types_are_displayed_by_title_then_name(value):
     assert value.display_name == "n"
     value.title = "T"
     assert value.display_name == "T"
-
-
-# --- repr
 
 
 def test_repr_shows_the_set_fields():

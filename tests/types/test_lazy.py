@@ -1,12 +1,10 @@
 """The package imports only the modules in use."""
 
-from __future__ import annotations
-
 import ast
 import importlib
-import subprocess
-import sys
 from pathlib import Path
+
+from child_python import printed_by
 
 from mcpwire import types
 
@@ -16,11 +14,7 @@ HOME = {
 
 
 def run(code):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        check=True, capture_output=True, text=True, timeout=30,
-    )  # fmt: skip
-    return set(done.stdout.split())
+    return set(printed_by("-c", code).split())
 
 
 def test_importing_the_package_imports_no_types():

@@ -1,7 +1,5 @@
 """One fault in a valid value: it is refused with its exact path, or tolerated."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from wirevalues import PLAIN, example, full, name_of
@@ -35,7 +33,6 @@ NAMES = {str: "str", int: "int", float: "number", bool: "bool", dict: "object"}
 
 
 def accepted_types(kind):
-    """Return the names of the JSON types that a kind accepts."""
     match kind:
         case Leaf(types=kinds):
             found = {NAMES[each] for each in kinds} or set(VALUES) - {"null"}

@@ -1,7 +1,5 @@
 """Our classes agree with the schemas of all revisions."""
 
-from __future__ import annotations
-
 import copy
 import re
 

@@ -1,7 +1,5 @@
 """Unions: how the member is selected, unknown members, and refusals."""
 
-from __future__ import annotations
-
 import pytest
 
 from mcpwire import types
@@ -37,9 +35,6 @@ def test_unknown_types_are_not_remembered():
     }  # fmt: skip
 
 
-# --- contents of resources
-
-
 @pytest.mark.rule("RES-12")
 @pytest.mark.parametrize(
     ("members", "cls"),
@@ -54,8 +49,6 @@ def test_contents_are_text_or_blob_by_the_present_member(members, cls):
     value = {"contents": [{"uri": "x", **members}]}
     assert type(decode(types.ReadResourceResult, value).contents[0]) is cls
 
-
-# --- elicitation
 
 FORM = {"message": "", "requestedSchema": {"type": "object", "properties": {}}}
 
@@ -117,9 +110,6 @@ def test_form_fields_are_distinguished_and_unknown_ones_survive(field, cls):
     assert encode(form) == value
 
 
-# --- input requests and responses
-
-
 @pytest.mark.rule("MRTR-03")
 def test_an_unknown_input_request_survives():
     value = {"inputRequests": {"a": {"method": "x/y", "params": {}}}}
@@ -150,9 +140,6 @@ def test_input_responses_are_distinguished_and_unknown_ones_survive(response, cl
     assert encode(params) == value
 
 
-# --- one or several
-
-
 @pytest.mark.rule("SAMP-09")
 def test_message_holds_one_block_or_several():
     text = {"type": "text", "text": "a"}
@@ -163,9 +150,6 @@ def test_message_holds_one_block_or_several():
     assert several.blocks is several.content
     assert encode(one)["content"] == text
     assert encode(several)["content"] == [text, text]
-
-
-# --- open and closed sets
 
 
 @pytest.mark.parametrize(
@@ -181,9 +165,6 @@ def test_message_holds_one_block_or_several():
 )
 def test_unknown_names_survive_in_open_sets(cls, value):
     assert encode(decode(cls, value)) == value
-
-
-# --- refusals
 
 
 def call_result(block):

@@ -1,7 +1,5 @@
 """The list of our classes, and example values made from their specifications."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

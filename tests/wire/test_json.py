@@ -6,13 +6,13 @@ import enum
 import json as stdlib_json
 import math
 import re
-import tracemalloc
 import uuid
 from collections import OrderedDict, defaultdict, namedtuple
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from traced_memory import traced_memory
 
 from mcpwire.errors import LocalProtocolError, MessageTooLarge
 from mcpwire.wire.json import (
@@ -24,6 +24,7 @@ from mcpwire.wire.json import (
     encode,
     encode_line,
     loads,
+    loads_object,
     peek_members,
 )
 
@@ -248,9 +249,6 @@ def test_problem_finder_agrees_with_the_encoder(value):
             encode_line(value)
 
 
-# Decoding.
-
-
 @pytest.mark.attack("S18")
 def test_last_member_of_the_same_name_counts():
     assert loads(b'{"a":1,"a":2}') == {"a": 2}
@@ -341,8 +339,6 @@ def test_any_line_yields_members_or_an_empty_dict(line):
     assert isinstance(peek_members(line), dict)
 
 
-# --- number of values ------------------------------------------------------------
-
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
@@ -405,13 +401,15 @@ def test_members_around_a_long_one_are_read_without_it(text, found):
     assert peek_members(bytearray(text)) == found
 
 
+@pytest.mark.parametrize("text", [b"[1]", b"null", b'{"a":', b"", b"\xff"])
+def test_text_without_an_object_is_read_as_an_empty_one(text):
+    assert loads_object(text) == {}
+    assert loads_object(b'{"a":[1]}\n') == {"a": [1]}
+
+
 def test_compact_copy_takes_no_more_memory_than_its_text():
     text = encode({"a": "b"})
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         copies = [compact(text) for _ in range(100)]
-        traced_bytes = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
     assert copies == [text] * 100
-    assert traced_bytes / 100 < 200
+    assert memory.held / 100 < 200

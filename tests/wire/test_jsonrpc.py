@@ -1,12 +1,12 @@
 """JSON-RPC messages and their faults by path; lines of a stream, in any chunks."""
 
 import math
-import tracemalloc
 
 import pytest
 from delivery import cut, deliver_three_ways, feed_all
 from hypothesis import given
 from hypothesis import strategies as st
+from traced_memory import traced_memory
 
 from mcpwire.errors import InvalidMessage, InvalidParams, RPCError, UnsupportedVersion
 from mcpwire.wire.json import encode, loads
@@ -436,18 +436,14 @@ def test_line_of_32_mib_takes_linear_time():
     decoder.feed(b"{}\n")
     CountingBytes.searched = 0
     partial = decoder._partial
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         for _ in range(512):
             assert not decoder.feed(chunk)
             assert decoder._partial is partial
         (line,) = decoder.feed(CountingBytes(b"\n"))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     assert len(line) == 512 * len(chunk)
     assert CountingBytes.searched <= len(line) + 10
-    assert peak < 1.3 * len(line)
+    assert memory.peak < 1.3 * len(line)
 
 
 def test_many_lines_in_one_chunk_are_searched_once():

@@ -1,11 +1,10 @@
 """Server-sent events: read as the HTML standard says, on bytes, with a limit."""
 
-import tracemalloc
-
 import pytest
 from delivery import cut, deliver_three_ways, feed_all
 from hypothesis import given
 from hypothesis import strategies as st
+from traced_memory import traced_memory
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.wire.sse import SSEDecoder, SSEEvent, encode_comment, encode_event
@@ -215,8 +214,6 @@ def test_heartbeats_yield_no_events_and_do_not_overflow():
 
 
 class CountingBytes(bytes):
-    """Counts the bytes that are searched in it."""
-
     searched = 0
     split_bytes = 0
 
@@ -237,34 +234,26 @@ def test_event_of_16_mib_in_one_line_takes_linear_time():
     decoder.feed(b": \n\ndata: ")
     CountingBytes.searched = CountingBytes.split_up = 0
     partial = decoder._lines._partial
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         for _ in range(256):
             assert decoder.feed(chunk) == []
             assert decoder._lines._partial is partial
         del partial
         (event,) = decoder.feed(b"\n\n")
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     assert len(event.data) == 256 * len(chunk)
     # Once for a carriage return and once for a line feed.
     assert CountingBytes.searched == 2 * len(event.data)
     assert CountingBytes.split_up == 0
-    assert peak < 2.3 * len(event.data)
+    assert memory.peak < 2.3 * len(event.data)
 
 
 @pytest.mark.attack("S15")
 def test_empty_data_lines_take_one_byte_each():
     decoder = SSEDecoder(10**7)
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         for _ in range(100):
             decoder.feed(b"data\n" * 200)
-        traced_bytes = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert traced_bytes < 60_000
+    assert memory.held < 60_000
     assert decoder.feed(b"\n") == [message(b"\n" * 19_999)]
 
 

@@ -39,21 +39,7 @@ from mcpwire.errors import (
 from mcpwire.limits import check_count, check_timeout
 from mcpwire.protocol import tasks
 from mcpwire.protocol.methods import TASKS
-from mcpwire.protocol.tasks import (
-    CANCELLED,
-    EVICTED,
-    EXPIRED,
-    INTERRUPTED,
-    StoredTask,
-    TaskLimits,
-    TaskRecord,
-    check_task_can_ask,
-    relate_to_task,
-    runs_as_task,
-    select_evictions,
-    write_detailed,
-    write_legacy_task,
-)
+from mcpwire.protocol.tasks import StoredTask, TaskLimits, TaskRecord
 from mcpwire.server.dispatcher import run_handler
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.transports.base import wait_shared
@@ -162,7 +148,7 @@ class MemoryTaskStore:
             StoreFullError: There is no room for it.
         """
         stored = [StoredTask(r.id, r.owner, r.is_final) for r in self._records.values()]
-        evicted, to_end = select_evictions(stored, record.owner, limits)
+        evicted, to_end = tasks.select_evictions(stored, record.owner, limits)
         if evicted is None:
             raise StoreFullError(to_end=to_end)
         for task_id in evicted:
@@ -369,7 +355,7 @@ def _create(
         "select id, owner, is_final from task order by created_at, id"
     )
     stored = [StoredTask(id, owner, bool(is_final)) for id, owner, is_final in rows]
-    evicted, to_end = select_evictions(stored, record.owner, limits)
+    evicted, to_end = tasks.select_evictions(stored, record.owner, limits)
     if evicted is None:
         raise StoreFullError(to_end=to_end)
     database.executemany("delete from task where id = ?", [(id,) for id in evicted])
@@ -383,7 +369,7 @@ def _create(
 def _interrupt_all(database: sqlite3.Connection, now: float) -> None:
     rows = database.execute("select record from task where not is_final").fetchall()
     for row in rows:
-        record = _decode_record(row[0]).stop(INTERRUPTED, now=now)
+        record = _decode_record(row[0]).stop(tasks.INTERRUPTED, now=now)
         database.execute(
             "update task set is_final = 1, record = ? where id = ?",
             (_encode_record(record), record.id),
@@ -482,14 +468,14 @@ class RunningTask:
         try:
             record = await self._outcome(body, params)
             try:
-                encode({"result": write_detailed(record)})
+                encode({"result": tasks.write_detailed(record)})
             except LocalProtocolError as error:
                 reason = f"the answer could not be encoded: {error}"
                 record = self.record.stop(reason, now=self._clock())
             self._set_record(record)
         except asyncio.CancelledError:
             # `cancel` has already set the outcome, except when the loop shuts down.
-            self._set_record(self.record.stop(INTERRUPTED, now=self._clock()))
+            self._set_record(self.record.stop(tasks.INTERRUPTED, now=self._clock()))
             raise
         finally:
             self._request.close()
@@ -513,7 +499,7 @@ class RunningTask:
         except TimeoutError:
             assert timer.expired()  # `run_handler` converts those of handlers
             self._request.is_cancelled = True
-            return self.record.stop(EXPIRED, now=self._clock())
+            return self.record.stop(tasks.EXPIRED, now=self._clock())
         if result.get("resultType", "complete") != "complete":
             tool = self.record.tool
             logger.error("a task of the tool %r did not complete", tool, kind=tool)
@@ -545,7 +531,7 @@ class RunningTask:
         self._wake()
         self._notify(record)
         if self._request.session is not None:
-            self._send(STATUS, write_legacy_task(record))
+            self._send(STATUS, tasks.write_legacy_task(record))
 
     def _wake(self) -> None:
         changed, self.changed = self.changed, asyncio.Event()
@@ -594,7 +580,7 @@ class RunningTask:
         """
         session = self._request.session
         if session is not None and not session.is_closed:
-            session.send(method, relate_to_task(params, self.record.id))
+            session.send(method, tasks.relate_to_task(params, self.record.id))
 
     def _forward(self, method: str, params: dict[str, Any]) -> None:
         """Forward a handler's notification; store a progress message as the status."""
@@ -606,7 +592,7 @@ class RunningTask:
         self, method: str, params: dict[str, Any], key: str | None = None
     ) -> dict[str, Any]:
         """Send a request of the handler to the client; return the client's result."""
-        check_task_can_ask(method, self._request.revision)
+        tasks.check_task_can_ask(method, self._request.revision)
         encode(params)  # raises LocalProtocolError in the handler
         record, key = self.record.ask(method, params, now=self._clock(), key=key)
         question = Question(method, params, asyncio.get_running_loop().create_future())
@@ -641,7 +627,7 @@ class RunningTask:
         question.is_being_sent = True
         delivery = asyncio.ensure_future(
             request.ask(
-                question.method, relate_to_task(question.params, self.record.id)
+                question.method, tasks.relate_to_task(question.params, self.record.id)
             )
         )
         try:
@@ -774,7 +760,7 @@ class Tasks:
         If a task is returned, `body` is called exactly once, with its own request.
         """
         capabilities = request.client_capabilities
-        if not runs_as_task(
+        if not tasks.runs_as_task(
             tool.task, tool.key, request.revision, capabilities, params
         ):
             return None
@@ -810,7 +796,7 @@ class Tasks:
         await self._open()
         now = self._clock()
         await self._save_ended(now)
-        record = tasks.TaskRecord(
+        record = TaskRecord(
             # 192 random bits: an id cannot be guessed.
             id=secrets.token_urlsafe(24),
             owner=owner_of(request),
@@ -839,7 +825,7 @@ class Tasks:
                 task = self._running.get(error.to_end or "")
                 if task is None or (task.record.is_final and task.is_saved):
                     raise
-                task.stop(EVICTED)
+                task.stop(tasks.EVICTED)
                 await task.save()
                 if not task.is_saved:
                     raise
@@ -994,7 +980,7 @@ class Tasks:
         if record.is_final:  # no further change follows
             del self._watchers[record.id]
         for send in tuple(watchers.values()):
-            send(CHANGED, write_detailed(record))
+            send(CHANGED, tasks.write_detailed(record))
 
     # The store
 
@@ -1020,7 +1006,7 @@ class Tasks:
         A running task fails, with the reason that its server stopped.
         """
         for task in list(self._running.values()):
-            task.stop(INTERRUPTED)
+            task.stop(tasks.INTERRUPTED)
         if self._jobs:
             _, hanging = await asyncio.wait(set(self._jobs), timeout=CLOSE_GRACE_S)
             if hanging:
@@ -1041,7 +1027,7 @@ def _call_result(record: TaskRecord) -> dict[str, Any]:
         raise rpc_error(
             record.error["code"], record.error["message"], data=record.error.get("data")
         )
-    if record.status == CANCELLED:
+    if record.status == tasks.CANCELLED:
         raise InvalidParams("the task was cancelled and has no result")
     assert record.result is not None
     return tasks.relate_to_task(record.result, record.id)

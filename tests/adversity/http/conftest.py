@@ -1,12 +1,4 @@
-"""Fixtures and import paths of the tests of faulty HTTP servers."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent.parent / "over_http"))
+"""Fixtures of the tests of faulty HTTP servers."""
 
 import http_fixtures
 import schema_checks

@@ -1,24 +1,18 @@
 """Handlers of faulty servers, for the tests of this folder."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import attrs
 from http_bytes import LAST_CHUNK, chunk, json_reply, reply, sse_head
-from mcp_server import scripted_mcp
+from mcp_server import ScriptedMcp, scripted_mcp
+from raw_server import Connection, RawRequest
 
 import mcpwire
 from mcpwire import types
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from mcp_server import ScriptedMcp
-    from raw_server import Connection, RawRequest
 
 BOUND_S = 25.0
 """Upper bound of a test: a hanging call fails then, before its own 30 s timeout."""
@@ -53,20 +47,16 @@ def answering(data: bytes, then: str | None = None) -> Any:
 
 
 def never(request: RawRequest, conn: Connection) -> bool:
-    """Answer nothing for as long as the client stays."""
     conn.wait_closed(HANG_S)
     return True
 
 
 def answer_to(request: RawRequest, text: str = "fine", **result: Any) -> Any:
-    """Return the response to a call, with this text."""
     result = {"content": [{"type": "text", "text": text}], **result}
     return {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
 
 
 def refusing(code: int, message: str = "no", status: int = 400, **more: Any) -> Any:
-    """Return a handler that responds with this JSON-RPC error."""
-
     def handler(request: RawRequest, conn: Connection) -> bool:
         error = {"code": code, "message": message, **more}
         answer = {"jsonrpc": "2.0", "id": request.json["id"], "error": error}
@@ -88,12 +78,10 @@ def moved(status: int = 307, location: str = "/elsewhere") -> Any:
 
 
 def stream(*events: bytes, end: bytes = LAST_CHUNK) -> bytes:
-    """Return a response that is an event stream of these events."""
     return sse_head() + b"".join(map(chunk, events)) + end
 
 
 def once(handler: Callable[..., Any]) -> Any:
-    """Return a handler that handles the first request only."""
     calls: list[None] = []
 
     def first(request: RawRequest, conn: Connection) -> Any:

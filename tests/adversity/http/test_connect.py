@@ -24,7 +24,6 @@ from mcpwire.transports.http import streamable as channel
 
 
 async def refused(target, **options):
-    """Return the error of a connect that must fail."""
     options.setdefault("recovery", ONCE)
     async with asyncio.timeout(BOUND_S):
         client = mcpwire.Client(target, **options)

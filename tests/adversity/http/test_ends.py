@@ -33,11 +33,7 @@ from mcpwire.transports.http.streamable import HttpChannel
 
 
 async def no_tasks_except(before):
-    """Wait until only the tasks from before exist."""
     await until(lambda: asyncio.all_tasks() <= before)
-
-
-# Closing...
 
 
 async def count_deletes_with_stuck_notifications():
@@ -184,8 +180,6 @@ async def test_engine_is_closed_although_closing_is_cancelled_twice():
     await left
 
 
-# Cancelling...
-
 TARGETS = pytest.mark.parametrize(
     ("era", "replies"), [("session", "json"), ("session", "sse"), ("stateless", "json")]
 )
@@ -300,9 +294,6 @@ async def test_cancelling_subscribe_at_each_step_leaves_no_subscription(
             assert living(Reply) == []
 
 
-# Clients that are never closed...
-
-
 @pytest.mark.parametrize("era", ["session", "stateless"])
 async def test_unclosed_client_leaves_only_a_resource_warning(era):
     with scripted_mcp(era) as server:
@@ -363,9 +354,6 @@ def test_client_is_usable_after_its_event_loop_ended():
             runner.run(use(closes=True))
         asyncio.run(until(lambda: threading.active_count() <= threads + 4))
         gc.collect()  # here, where its warning is expected
-
-
-# No call runs twice...
 
 
 async def test_unsent_resumption_does_not_repeat_the_call(monkeypatch):

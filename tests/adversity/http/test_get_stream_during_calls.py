@@ -1,7 +1,5 @@
 """The server stream beside calls: its requests, heartbeats and end."""
 
-from __future__ import annotations
-
 import pytest
 from faulty import (
     ENGINES,

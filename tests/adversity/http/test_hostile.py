@@ -28,9 +28,6 @@ FLOOD_S = 150.0
 LIMITS = mcpwire.Limits(message=LIMIT, head=16_384)
 
 
-# Forged responses...
-
-
 @pytest.mark.attack("S31")
 async def test_response_on_the_server_stream_completes_no_call():
     async with client_of(server_stream="always") as (server, client):
@@ -44,9 +41,6 @@ async def test_response_on_the_server_stream_completes_no_call():
         assert not call.done()
         server.release()
         assert (await call).text == "slow"
-
-
-# Floods...
 
 
 def endless(begin, piece):

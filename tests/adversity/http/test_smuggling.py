@@ -13,7 +13,6 @@ from mcpwire import MCPError
 
 
 def shown(value):
-    """Return the id of a parameter."""
     return ascii(value)[:20]
 
 

@@ -67,9 +67,6 @@ async def test_response_is_read_from_every_valid_sse_form(case, end):
         assert (await client.call_tool("echo")).content == []
 
 
-# Resuming...
-
-
 @pytest.mark.system("U16", "L-U1")
 @pytest.mark.parametrize("end", ["clean", "close", "reset"])
 @pytest.mark.fault("F31")

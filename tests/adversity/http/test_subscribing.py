@@ -1,7 +1,5 @@
 """A subscription is sent once the server stream is open for its updates."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 
@@ -29,9 +27,6 @@ from mcpwire.transports.http import streamable as channel
 def patient(monkeypatch):
     """Make the wait for the stream longer than any test takes."""
     monkeypatch.setattr(channel, "STREAM_OPEN_TIMEOUT_S", 10 * BOUND_S)
-
-
-# Updates right after the subscription are delivered...
 
 
 @pytest.mark.parametrize("engine", ENGINES)

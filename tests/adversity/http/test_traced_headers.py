@@ -1,7 +1,5 @@
 """The trace hook gets the head of every request and response, without secrets."""
 
-from __future__ import annotations
-
 from faulty import connected, moved, until
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp

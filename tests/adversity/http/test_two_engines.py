@@ -1,7 +1,5 @@
 """Both engines and custom HTTP clients, used by whole clients."""
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 
@@ -24,9 +22,6 @@ async def use_everything(server, target):
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert {"tools/call", "GET", "DELETE"} <= set(server.verbs())
     assert not server.sessions, "DELETE came through"
-
-
-# TLS...
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """A response that cannot complete its call ends it at once, with every engine."""
 
-from __future__ import annotations
-
 import pytest
 from clocks import on_a_clock_by_hand
 from faulty import ENGINES, ERAS, answering, connected, outcome, stream

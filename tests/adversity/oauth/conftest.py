@@ -1,19 +1,8 @@
-"""Fixtures and import paths of the tests of attacks on logins."""
+"""Fixtures of the tests of attacks on logins."""
 
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-HERE = Path(__file__).parent
-TESTS = HERE.parent.parent
-
-for folder in (TESTS / "over_http", TESTS / "oauth", HERE):
-    sys.path.insert(0, str(folder))
-
-import engine_calls  # noqa: E402 - found through the lines above
-import fake_network  # noqa: E402 - as above
-import schema_checks  # noqa: E402 - found through the lines above
+import engine_calls
+import fake_network
+import schema_checks
 
 auth = engine_calls.auth
 session = engine_calls.session

@@ -1,13 +1,12 @@
 """A good authorization server, an evil one, and a search for stolen secrets."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii
 import contextlib
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 from urllib.parse import unquote_plus
 
 from authorization_server import (
@@ -19,9 +18,6 @@ from authorization_server import (
 from joserfc.jwk import ECKey
 
 import mcpwire
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 BOUND_S: Final = 20.0
 GOOD: Final = "SENTINEL-GOOD"

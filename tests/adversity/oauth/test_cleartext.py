@@ -1,7 +1,5 @@
 """Credentials that would be sent unencrypted."""
 
-from __future__ import annotations
-
 import pytest
 from authorization_server import oauth
 from evil_issuer import GOOD, SECRETS

@@ -1,13 +1,10 @@
 """The cost of tokens: a few function calls per call, none without a grant."""
 
-from __future__ import annotations
-
 import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
+from child_python import printed_by
 from mcp_server import scripted_mcp
 
 BOUND_S = 30.0
@@ -40,16 +37,9 @@ def run(target):
 
 
 def run_python(code, *args):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + code, *args],
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=True,
-        cwd=Path(__file__).parents[3],
-        env={**os.environ, "NO_PROXY": "*"},
-    )
-    return done.stdout.split()
+    env = {**os.environ, "NO_PROXY": "*"}
+    here = Path(__file__).parents[3]
+    return printed_by("-c", PROGRAM + code, *args, cwd=here, env=env).split()
 
 
 def test_grant_adds_few_function_calls_to_a_call(auth, session):

@@ -1,7 +1,5 @@
 """Responses that refuse a request, and hostile servers that send them."""
 
-from __future__ import annotations
-
 import pytest
 from authorization_server import oauth, protected_server
 from engine_calls import connected, echo

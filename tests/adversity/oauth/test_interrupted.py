@@ -1,7 +1,5 @@
 """Calls that end, and loops that close, during a login or while a token is obtained."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc
@@ -90,9 +88,6 @@ async def test_aborted_call_requests_no_token(monkeypatch, is_denied):
         await engine.exchange(request, reply, None)
 
 
-# No other login.
-
-
 class IdleUser:
     """A user who is asked to log in and does nothing until the test ends."""
 
@@ -170,9 +165,6 @@ async def test_closing_with_an_expired_token_starts_no_login(auth, session, cloc
     await client.aclose()
     assert user.times == 0
     user.never.set()
-
-
-# The user logs in meanwhile.
 
 
 async def test_login_during_session_renewal_pauses_the_call_timeout(auth):

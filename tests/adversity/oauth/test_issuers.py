@@ -3,8 +3,6 @@
 Every byte that reached the other is searched, also for encoded secrets.
 """
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 import pytest

@@ -4,12 +4,11 @@ Every connection is recorded, whichever code opens it. tests/auth/test_discovery
 each URL that a server may name, tests/oauth/test_fetch_addresses.py each address.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import webbrowser
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from authorization_server import (
@@ -20,16 +19,11 @@ from authorization_server import (
     protected_server,
 )
 from evil_issuer import use
-from fake_network import LOGIN_ADDRESS, SERVER_ADDRESS
+from fake_network import LOGIN_ADDRESS, SERVER_ADDRESS, Internet
 from hostile_urls import HOSTILE
 
 import mcpwire
 import mcpwire.sync
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fake_network import Internet
 
 HOST: Final = "mcp.example"
 LOGIN: Final = "login.example"

@@ -1,7 +1,5 @@
 """Requests with credentials, and responses that redirect them."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

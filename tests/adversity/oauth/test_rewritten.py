@@ -1,7 +1,5 @@
 """Custom HTTP clients that send a request elsewhere than to the server's URL."""
 
-from __future__ import annotations
-
 import contextlib
 
 import httpx

@@ -1,7 +1,5 @@
 """Secrets in use and at rest: in no repr, log, process list or other file."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

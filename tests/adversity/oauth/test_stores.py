@@ -1,7 +1,5 @@
 """Stores of credentials that fail, and stores that several users share."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -187,8 +187,6 @@ async def complaints():
 
 
 async def in_own_task(awaitable):
-    """Await it in its own task."""
-
     async def do():
         return await awaitable
 

@@ -7,7 +7,7 @@ child and in memory.
 import asyncio
 
 import pytest
-from fakes import SILENCE, FakeServer, text
+from fakes import FakeServer, text
 from schedule import Remains, cancel_everywhere
 from shell_server import quick
 
@@ -195,14 +195,6 @@ class SubscribableServer(FakeServer):
     def subscribed(self, change):
         self.subscriptions += change
         return {}
-
-    def listen(self, params, _):
-        self.notify(
-            "notifications/subscriptions/acknowledged",
-            notifications=params["notifications"],
-            _meta={"io.modelcontextprotocol/subscriptionId": self.current["id"]},
-        )
-        return SILENCE
 
 
 async def listen(client):

@@ -2,14 +2,9 @@
 
 import os
 import signal
-import sys
 from itertools import chain
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "over_http"))
-
 from mcp_server import scripted_mcp
 from programs import BOUND_S, LEFT_S, is_running, run, seconds_until, start
 

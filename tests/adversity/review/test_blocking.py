@@ -1,10 +1,9 @@
 """The blocking client among signals, forks, handlers and shared streams."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from scripted import scripted
@@ -13,9 +12,6 @@ import mcpwire
 import mcpwire.sync
 from mcpwire.limits import Limits
 from mcpwire.types import CreateMessageResult, TextContent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BOUND_S = 30.0
 """Upper bound of a test; a test that reaches it has found a hang."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from clocks import on_a_virtual_clock
-from fakes import SILENCE, FakeServer, text
+from fakes import SILENCE, ReopenableServer, text
 from loop_polling import until
 
 import mcpwire
@@ -34,9 +34,7 @@ AT_ONCE = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.01)
 QUICK = {"recovery": AT_ONCE, "timeout": BOUND_S}
 
 
-class CrashingServer(FakeServer):
-    """A server that closes on `die()` and accepts the next connection."""
-
+class CrashingServer(ReopenableServer):
     def __init__(self, version=SESSION, **methods):
         super().__init__(
             {
@@ -55,20 +53,11 @@ class CrashingServer(FakeServer):
             version=version,
             capabilities=CAPABILITIES,
         )
-        self.lives = []
-
-    def open_in_memory(self, client, limits):
-        self.received = []
-        self.lives.append(self.received)
-        return super().open_in_memory(client, limits)
 
     def done(self, **members):
         return members | (
             {"resultType": "complete"} if self.version == STATELESS else {}
         )
-
-    def die(self):
-        super().die(soon=True)
 
     def listen(self, params, _):
         self.acknowledge(self.current["id"], params["notifications"])
@@ -117,8 +106,7 @@ async def test_cancelling_an_old_call_keeps_calls_of_the_new_connection():
     async with mcpwire.Client(server, elicitation=confirm, **QUICK) as client:
         started = await client.start_call("ask")
         await asking.wait()
-        server.die()
-        await until(lambda: not client.is_connected)
+        await server.lose(client)
         other = asyncio.ensure_future(client.call_tool("other"))
         await until(lambda: len(server.lives) == 2 and server.ids("tools/call"))
         assert server.ids("tools/call") == [started.request_id]
@@ -133,8 +121,7 @@ async def test_cancelling_an_old_call_keeps_calls_of_the_new_connection():
 async def test_request_during_an_abandoned_reconnect_succeeds():
     server = CrashingServer(STATELESS)
     async with mcpwire.Client(server, **QUICK) as client:
-        server.die()
-        await until(lambda: not client.is_connected)
+        await server.lose(client)
         call = asyncio.ensure_future(client.call_tool("x"))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -298,8 +285,7 @@ async def test_close_after_failed_reconnects_drops_subscriptions():
         await client.subscribe(URI)
         await client.set_log_level("debug")
         server.open_in_memory = refused
-        server.die()
-        await until(lambda: not client.is_connected)
+        await server.lose(client)
         with pytest.raises(mcpwire.ConnectError):
             await client.call_tool("x")
         await client.aclose()
@@ -381,8 +367,7 @@ async def test_traceback_of_a_shared_error_does_not_grow():
     async with mcpwire.Client(server, recovery=recovery) as client:
         await client.call_tool("x")
         server.open_in_memory = refused
-        server.die()
-        await until(lambda: not client.is_connected)
+        await server.lose(client)
         lengths = []
         for _ in range(50):
             with pytest.raises(mcpwire.ConnectError) as caught:
@@ -394,8 +379,7 @@ async def test_traceback_of_a_shared_error_does_not_grow():
 async def test_discover_waits_for_a_reconnect():
     server = CrashingServer(STATELESS)
     async with mcpwire.Client(server, **QUICK) as client:
-        server.die()
-        await until(lambda: not client.is_connected)
+        await server.lose(client)
         call = asyncio.ensure_future(client.call_tool("x"))
         await until(lambda: "connecting" in repr(client))
         await client.discover()
@@ -406,8 +390,7 @@ async def test_next_times_out_with_none_during_a_reconnect():
     server = CrashingServer()
     async with mcpwire.Client(server, **QUICK) as client, client.events() as events:
         server.methods["initialize"] = lambda *_: SILENCE
-        server.die()
-        await until(lambda: not client.is_connected)
+        await server.lose(client)
         assert await events.next(0.05) is None
 
 
@@ -483,8 +466,7 @@ async def test_era_change_is_found_when_the_old_handshake_fails(dies):
         await client.call_tool("x")
         server.version = STATELESS
         server.methods["initialize"] = initialize
-        server.die()
-        await until(lambda: not client.is_connected)
+        await server.lose(client)
         assert (await client.call_tool("x")).text == "done"
         assert client.protocol_version == STATELESS
 
@@ -501,8 +483,7 @@ async def test_server_request_before_the_new_handshake_is_refused():
             return outcome(method, params)
 
         server.outcome = request_early
-        server.die()
-        await until(lambda: not client.is_connected)
+        await server.lose(client)
         await client.call_tool("x")
         (answer,) = [m for m in server.received if m.get("id") == 77]
         assert answer["error"]["code"] == -32601
@@ -511,8 +492,7 @@ async def test_server_request_before_the_new_handshake_is_refused():
 async def test_notify_during_a_reconnect_raises_connection_closed():
     server = CrashingServer(SESSION)
     async with mcpwire.Client(server, roots=[], **QUICK) as client:
-        server.die()
-        await until(lambda: not client.is_connected)
+        await server.lose(client)
         call = asyncio.ensure_future(client.call_tool("x"))
         await until(lambda: client._connection.channel is None)
         with pytest.raises(mcpwire.ConnectionClosed, match="lost") as caught:

@@ -40,7 +40,6 @@ def build(**options):
 
 
 def with_tasks():
-    """Return such a server that also has tasks."""
     server = build(extensions=(Tasks(max_tasks=50),))
 
     @server.tool(task="optional")

@@ -16,7 +16,6 @@ BOTH = ("accept", "application/json, text/event-stream")
 
 
 def events(visit):
-    """Return the messages of an event stream."""
     assert visit.headers["content-type"] == "text/event-stream"
     return [json.loads(e.data) for e in SSEDecoder(2**20).feed(visit.body) if e.data]
 
@@ -82,14 +81,12 @@ class OverHttp:
         return [*self.head, *(_mirrors(body) if self.version is None else ())]
 
     async def visit(self, verb, body=None, more=()):
-        """Send a request and wait for its response."""
         visit = self.begin(verb, b"" if body is None else body, more)
         async with asyncio.timeout(TIMEOUT_S):
             await visit.task
         return visit
 
     async def say(self, body):
-        """Send a message or bytes; return each message that the server sends."""
         seen = await self.visit("POST", body)
         self.status = seen.status
         if not seen.body:
@@ -127,13 +124,11 @@ WAYS = {
 
 
 async def opened(way, server, **options):
-    """Open a way to a server."""
     kind, version = WAYS[way]
     return await kind(server, version, **options).open()
 
 
 def ask(way, id, method, params=None):
-    """Return a request of a way's era."""
     make = modern if way.version is None else request
     return make(id, method, params or {})
 

@@ -42,7 +42,6 @@ async def run(name, frames, seed):
 
 
 async def main(arguments):
-    """Fuzz each wire; return the exit code."""
     logging.getLogger("mcpwire").setLevel(logging.ERROR)
     in_bounds = [
         await run(name, arguments.frames, arguments.seed)

@@ -18,7 +18,6 @@ def plain(way, **changes):
 
 
 def renamed(message, path, name):
-    """Return a copy of a message with one member renamed."""
     copy = json.loads(json.dumps(message))
     *way, old = path
     holder = copy

@@ -68,7 +68,6 @@ ELICITATION_SESSION = {**session(), "capabilities": {"elicitation": {}}}
 
 
 def wait_for(fd, text, count):
-    """Wait until a text has arrived so many times."""
     output, deadline = b"", time.monotonic() + TIMEOUT_S
     while output.count(text) < count:
         ready, _, _ = select.select([fd], [], [], deadline - time.monotonic())

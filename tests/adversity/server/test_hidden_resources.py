@@ -27,7 +27,6 @@ def build_server():
 
 @contextlib.asynccontextmanager
 async def serving():
-    """Yield the server and a connection to it."""
     server = build_server()
     hand = Hand(server.dispatcher)
     yield server, hand

@@ -24,7 +24,6 @@ def build_asking_server():
 
 
 async def first_event(visit):
-    """Wait for the first message of a stream, and return it."""
     await visit.until(lambda each: len(each.sent) > 1 and events(each))
     return events(visit)[0]
 

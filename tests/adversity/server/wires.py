@@ -240,7 +240,6 @@ class OverOldestHttp(InProcess):
         return json.loads(lines[-1])
 
     async def attack(self, count):
-        """Send so many frames, then a normal call."""
         for done in range(0, count, SLICE):
             for _ in range(min(SLICE, count - done)):
                 head = self._fuzzer.head([HOST, JSON])

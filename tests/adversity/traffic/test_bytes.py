@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import os
-import tracemalloc
 from unittest.mock import Mock
 
 import pytest
 from scripted import ECHO_LOOP, scripted
+from traced_memory import traced_memory
 
 import mcpwire
 from mcpwire.wire.jsonrpc import LineDecoder
@@ -89,19 +89,15 @@ async def test_line_over_the_limit_uses_under_three_times_the_limit():
         f"text(b, 'a' * {limit})\nrecv()"
     )
     async with mcpwire.Client(target, limits=mcpwire.Limits(message=limit)) as client:
-        tracemalloc.start()
-        try:
+        with traced_memory() as memory:
             small, large = await asyncio.gather(
                 client.call_tool("a"), client.call_tool("b"), return_exceptions=True
             )
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
     assert small.text == "small"
     assert type(large) is mcpwire.ConnectionClosed
     assert f"{limit} bytes" in str(large)
     assert type(large.__cause__) is mcpwire.MessageTooLarge
-    assert limit < peak < 3 * limit
+    assert limit < memory.peak < 3 * limit
 
 
 @pytest.mark.system("V22")

@@ -5,23 +5,18 @@ import contextlib
 import inspect
 import itertools
 import json
-import sys
-from pathlib import Path
 
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
-from scripted import ECHO_LOOP, scripted
-
-import mcpwire
-from mcpwire import types
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "over_http"))
-
 from http_bytes import chunk, sse_event, sse_head
 from legacy_server import legacy_server
 from mcp_methods import SAMPLING
 from mcp_server import scripted_mcp
+from scripted import ECHO_LOOP, scripted
+
+import mcpwire
+from mcpwire import types
 
 BOUND_S = 50.0
 FEW = 7
@@ -229,9 +224,6 @@ async def test_question_time_limits_the_timeout_pause(peer):
         assert "Limits.question_time" in str(caught.value)
 
 
-# Rounds...
-
-
 def server_with_rounds(per_round):
     """Return a server of 2026-07-28 that asks so many questions per round."""
 
@@ -260,9 +252,6 @@ async def test_questions_of_all_input_rounds_count():
             await client.call_tool("greedy")
         assert (await client.call_tool("calm")).text == "on"
     assert len(received) == 6  # a round is handled completely or not at all
-
-
-# Time, and several calls...
 
 
 def endless():
@@ -374,8 +363,6 @@ async def test_pings_do_not_count_as_questions():
         assert (await client.call_tool("x")).text == "on"
 
 
-# Requests at once...
-
 LIMIT = mcpwire.Limits().inbound
 
 # Sends so many requests at once, and returns their responses.
@@ -422,9 +409,6 @@ async def test_server_requests_are_handled_concurrently_up_to_the_limit():
     assert maximum == LIMIT
     texts = {a["id"]: a["result"]["content"]["text"] for a in answers}
     assert texts == {f"q{n}": str(n + 1) for n in range(count)}
-
-
-# Time...
 
 
 @pytest.mark.pain("P08")

@@ -4,11 +4,11 @@ import asyncio
 import logging
 import os
 import signal
-import tracemalloc
 from unittest.mock import Mock
 
 import pytest
 from scripted import ECHO_LOOP, pid_of, scripted
+from traced_memory import traced_memory
 
 import mcpwire
 from mcpwire.transports.duplex import PipeDuplex
@@ -126,14 +126,10 @@ async def test_endless_stderr_line_uses_bounded_memory():
             await client.call_tool("x")
     assert caught.value.stderr_tail == "x" * 1000
     tail = StderrTail(1000)
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         for _ in range(100):
             tail.feed(b"x" * 65_536)
-        used, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert used <= 2 * 1000 + 2 * 65_536
+    assert memory.held <= 2 * 1000 + 2 * 65_536
 
 
 # Failing user callbacks...
@@ -184,13 +180,9 @@ async def test_queue_of_small_lines_uses_about_their_size(unread):
     channel, _ = unread
     large = {"text": "a" * 100_000}
     channel.notify_nowait("x/y", large)  # fills the pipe
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         for _ in range(8_000):
             channel.notify_nowait("x/y")
-        used, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
     lines = [notification("x/y", large), *[notification("x/y", None)] * 8_000]
     waiting = sum(len(encode(line)) + 1 for line in lines) - channel.bytes_sent
-    assert used < 2 * waiting, (used, waiting)
+    assert memory.held < 2 * waiting, (memory.held, waiting)

@@ -1,7 +1,5 @@
 """A fake terminal user: types the lines of a test and records the output."""
 
-from __future__ import annotations
-
 import pytest
 
 from mcpwire.cli.interactive import Dismissed, Requester

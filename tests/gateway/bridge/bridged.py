@@ -1,11 +1,10 @@
 """A server with all features, a client that records all messages, a gateway."""
 
-from __future__ import annotations
-
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fakes import SILENCE, FakeServer
@@ -16,9 +15,6 @@ from mcpwire.gateway import Gateway
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.server.request import RequestContext
 from mcpwire.versions import LATEST
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
@@ -41,7 +37,6 @@ class Upstream:
 
 
 def register(up: Upstream) -> None:
-    """Register all tools, resources, prompts and completions of a server."""
     register_plain(up)
     register_asking(up.server)
     register_others(up.server)
@@ -153,14 +148,12 @@ class Downstream:
         self.arrived.set()
 
     async def wait_for(self, count: int) -> None:
-        """Wait until this many notifications have arrived."""
         async with asyncio.timeout(30):
             while len(self.notifications) < count:
                 self.arrived.clear()
                 await self.arrived.wait()
 
     def options(self) -> dict[str, Any]:
-        """Return client options that declare all client features."""
         return {
             "sampling": self.sample,
             "elicitation": mcpwire.Elicitation(form=self.form, url=self.visit),
@@ -215,7 +208,6 @@ class RawClient:
         self.channel.transmit(json.dumps(message).encode() + b"\n")
 
     def request(self, method: str, params: Any = None, **meta: Any) -> int:
-        """Send a request and return its id."""
         self._last += 1
         params = dict(params or {})
         if self.version == "2026-07-28":
@@ -241,21 +233,17 @@ class RawClient:
                 await self._came.wait()
 
     async def response(self, id: int) -> dict[str, Any]:
-        """Wait for a response and return the whole message."""
         return await self.until(
             lambda line: line.get("id") == id and "method" not in line
         )
 
     async def ask(self, method: str, params: Any = None, **meta: Any) -> dict[str, Any]:
-        """Send a request and return the whole response message."""
         return await self.response(self.request(method, params, **meta))
 
     async def wait_for(self, method: str) -> dict[str, Any]:
-        """Wait for a request or notification of the server and return it whole."""
         return await self.until(lambda line: line.get("method") == method)
 
     async def call(self, tool: str = "up_t", **arguments: Any) -> dict[str, Any]:
-        """Call a tool and return the whole response message."""
         params = {"name": tool, **({"arguments": arguments} if arguments else {})}
         return await self.ask("tools/call", params)
 
@@ -266,7 +254,6 @@ class RawClient:
         return id, accepted
 
     def cancel(self, id: int) -> None:
-        """Cancel a request."""
         self.send(method=CANCELLED, params={"requestId": id})
 
     async def settle(self, count: int = 3) -> None:
@@ -299,7 +286,6 @@ class RawClient:
 async def raw(
     server: Any, version: str = "2025-11-25", /, **capabilities: Any
 ) -> AsyncIterator[RawClient]:
-    """Connect a raw client to a server through a gateway."""
     gateway = Gateway({"up": server})
     async with joined(gateway, version, **capabilities) as client:
         yield client
@@ -309,7 +295,6 @@ async def raw(
 async def joined(
     gateway: Gateway, version: str = "2025-11-25", /, **capabilities: Any
 ) -> AsyncIterator[RawClient]:
-    """Connect a raw client to a gateway; close both."""
     async with several(gateway, 1, version, **capabilities) as (client,):
         yield client
 
@@ -318,7 +303,6 @@ async def joined(
 async def several(
     gateway: Gateway, count: int, version: str = "2025-11-25", /, **capabilities: Any
 ) -> AsyncIterator[list[RawClient]]:
-    """Connect raw clients to a gateway; close all of it."""
     async with gateway:
         clients = [RawClient(gateway, version) for _ in range(count)]
         try:

@@ -1,7 +1,5 @@
 """Rare cases of relaying: timeouts, failures, invalid notifications."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 

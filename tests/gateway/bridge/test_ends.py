@@ -1,7 +1,5 @@
 """Calls that end early, from either side, leave nothing behind."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

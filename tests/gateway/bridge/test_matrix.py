@@ -1,7 +1,5 @@
 """Each client revision with each server revision: all features are relayed."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -1,7 +1,5 @@
 """Notifications of servers, and subscriptions and log levels set by clients."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 
@@ -62,9 +60,6 @@ def server(version="2025-11-25", **methods):
 
 def refuse(*_):
     return rpc_error(-32002, "no such resource")
-
-
-# --- lists
 
 
 async def test_burst_of_changes_becomes_one_notification_and_a_later_one_another():
@@ -175,9 +170,6 @@ async def test_stateless_subscription_gets_list_changes_and_updates():
         client.cancel(id)
         await client.settle()
         assert up.requests("resources/unsubscribe") == [{"uri": "memo://1"}]
-
-
-# --- resources
 
 
 async def test_two_subscribers_of_a_resource_share_one_upstream_subscription():
@@ -485,9 +477,6 @@ async def test_shared_subscription_ends_when_the_last_session_leaves():
         assert not upstreams.subscriptions
 
 
-# --- the log
-
-
 def log(up, level, data="x"):
     up.notify(LOG, level=level, data=data, logger="l")
 
@@ -623,9 +612,6 @@ async def test_requests_to_a_stateless_server_carry_the_sessions_log_level():
         await client.ask("logging/setLevel", {"level": "alert"})
         await client.call()
     assert up.requests("tools/call")[-1]["_meta"][LEVEL] == "alert"
-
-
-# --- the rest
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Results, errors and progress tokens pass unchanged between all eras."""
 
-from __future__ import annotations
-
 import pytest
 from bridged import ERA_PAIRS, META, STAMP, TOOLS, raw
 from fakes import FakeServer

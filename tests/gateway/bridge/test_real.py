@@ -1,7 +1,5 @@
 """Relaying over HTTP and pipes: streams identify the call of a server's request."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A server's request reaches only the client that it is for."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A session server needs input of a stateless client: its call is suspended."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls that become tasks, in both eras, between ends of the same era."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The trace of a gateway: each exchange on both sides, without secrets."""
 
-from __future__ import annotations
-
 import json
 import stat
 from datetime import datetime

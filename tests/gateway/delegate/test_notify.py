@@ -1,7 +1,5 @@
 """The HTTP endpoints that give the delegate content to deliver."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

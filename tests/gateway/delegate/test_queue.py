@@ -1,7 +1,5 @@
 """The delegate that keeps rows until their delivery is confirmed."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from typing import Any

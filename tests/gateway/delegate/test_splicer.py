@@ -1,17 +1,13 @@
 """Delegates through the gateway: when they are called, and the spliced results."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from mcpwire import Client, Context, RPCError, Server, ToolError
 from mcpwire.gateway import Gateway, PendingBatch, Splicer, token_of, tokens_in
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TOKEN = "0f9d3c1e-5a6b-4c7d-8e9f-0123456789ab"
 NOTIFICATIONS = "org.pypi.pymcpwire/notifications"

@@ -1,7 +1,5 @@
 """A gateway over HTTP: one path or several, the status page and access to it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any
@@ -30,8 +28,6 @@ from mcpwire.gateway.serving import Mounts
 from mcpwire.testing import AsgiTransport
 from mcpwire.testing.asgi import Lifespan
 from mcpwire.wire import jsonrpc
-
-# Paths...
 
 
 @pytest.mark.system("O45")
@@ -184,9 +180,6 @@ async def test_session_is_unknown_at_every_path_but_its_own(source, is_resumed):
         response = await client.call(session, "whoami", path=f"/mcp/{two}/")
         assert response["result"]["content"][0]["text"] == "b"
         assert len(await client.tools(whole)) == 4
-
-
-# Status...
 
 
 async def test_status_shows_no_servers_chosen_by_clients():
@@ -402,9 +395,6 @@ async def test_request_log_has_no_secrets(caplog):
     assert "POST" in caplog.text
     assert "hidden-token" not in caplog.text
     assert session not in caplog.text
-
-
-# Life cycle...
 
 
 async def test_app_can_be_started_drained_and_closed_without_lifespan():

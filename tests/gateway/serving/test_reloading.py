@@ -1,11 +1,10 @@
 """Gateways made from configurations, and reloading while they serve."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from mcpwire.errors import ConfigError, UnknownServer
 from mcpwire.gateway import FromHeaders, Gateway, Static
 from mcpwire.gateway.gateway import WatchedFiles
 from mcpwire.gateway.serving import file_states, watch
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write(path: Path, **servers: Any) -> str:
@@ -80,9 +76,6 @@ async def test_reload_applies_a_valid_configuration_and_rejects_an_invalid_one()
     choosing = Gateway(FromHeaders())
     with pytest.raises(TypeError):
         await choosing.reload({"mcpServers": {"a": A}})
-
-
-# Files...
 
 
 def test_file_states_differ_after_each_kind_of_change(tmp_path):

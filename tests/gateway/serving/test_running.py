@@ -1,7 +1,5 @@
 """Serving keeps a gateway open and closes all its connections at the end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Header fields that are forwarded by name from each request to the servers."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Servers that each client chooses by header fields."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

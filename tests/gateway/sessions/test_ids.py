@@ -1,7 +1,5 @@
 """Session ids: sealed ids that contain the session, and random handles."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 
 import attrs

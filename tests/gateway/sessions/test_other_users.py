@@ -1,19 +1,14 @@
 """Ids and states that the gateway gives to one user are invalid for another."""
 
-from __future__ import annotations
-
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from fakes import SILENCE, FakeServer
-from world import META, STATELESS_META, a_world, message_of, users
+from fakes import FakeServer
+from world import META, STATELESS_META, GatewayClient, World, a_world, message_of, users
 
 import mcpwire
 from mcpwire.gateway import Gateway
-
-if TYPE_CHECKING:
-    from world import GatewayClient, World
 
 pytestmark = pytest.mark.attack("X01")
 
@@ -76,7 +71,7 @@ class User:
         self.revision = revision
         self.session: str | None = None
 
-    async def opened(self) -> User:
+    async def opened(self) -> "User":
         if self.revision != "2026-07-28":
             response = await self.client.initialize(**self.fields)
             self.session = response.headers["mcp-session-id"]
@@ -96,7 +91,6 @@ class User:
         return dict(found)
 
     async def start(self) -> str:
-        """Start a task; return its id."""
         task = {} if self.session is None else {"task": {}}
         result = (await self.ask("tools/call", name="up_t", arguments={}, **task))[
             "result"
@@ -149,16 +143,8 @@ async def test_tasks_of_other_users_are_not_listed():
 
 async def test_task_status_subscription_is_accepted_only_from_its_owner():
     async with a_world() as world:
-
-        def acknowledge(params: Any, made: FakeServer) -> Any:
-            made.notify(
-                "notifications/subscriptions/acknowledged",
-                notifications=params["notifications"],
-                _meta={f"{META}subscriptionId": made.current["id"]},
-            )
-            return SILENCE
-
-        methods = {**tasks_of("2026-07-28"), "subscriptions/listen": acknowledge}
+        methods = tasks_of("2026-07-28")
+        methods["subscriptions/listen"] = lambda params, made: made.listen(params, made)
         up = server("2026-07-28", methods)
         http_client = await world.client_for(gateway_for(up))
         task = await User(http_client, "ann", "2026-07-28").start()

@@ -1,7 +1,5 @@
 """Resumed sessions: from memory, or from the content of their ids."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

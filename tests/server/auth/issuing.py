@@ -1,7 +1,5 @@
 """An issuer for tests: its keys, its tokens and its website."""
 
-from __future__ import annotations
-
 import hmac
 import json
 from base64 import urlsafe_b64encode

@@ -1,7 +1,5 @@
 """Resource servers for tests, and requests to them."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

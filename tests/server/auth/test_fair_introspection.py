@@ -59,8 +59,6 @@ class SlowIssuer:
         return Answer(200, {}, json.dumps(claims).encode())
 
     def authenticate(self, token, address):
-        """Start a request; return a task with its principal's subject or a status."""
-
         async def answer():
             client_address.set(address)
             fields = Fields({"authorization": f"Bearer {token}"})

@@ -192,9 +192,6 @@ def test_azp_claim_is_read_as_the_client_id():
     assert verify(token(client_id=None, azp="web")).client_id == "web"
 
 
-# Choice of keys...
-
-
 def test_key_id_selects_the_key():
     named = sign({"alg": "ES256", "kid": "a"}, claims(), EC)
     assert verify(named, jwks=KEYS).subject == "ann"
@@ -248,9 +245,6 @@ def test_error_of_the_crypto_library_refuses_the_token(monkeypatch):
     assert "signature" in refuse(token())
 
 
-# The cache...
-
-
 def test_verified_token_is_cached_until_it_expires():
     now = [NOW]
     made = JwtVerifier(ISSUER, key=public(EC), clock=lambda: now[0], leeway=0)
@@ -269,9 +263,6 @@ def test_cached_token_is_verified_again_after_a_minute():
     first = asyncio.run(made.verify(text))
     now[0] = NOW + 60
     assert asyncio.run(made.verify(text)) is not first
-
-
-# Options...
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,6 @@ class JwtSetup:
 
 @pytest.fixture
 def setup():
-    """Give a verifier that has fetched its keys."""
     made = JwtSetup({JWKS_URL: jwks(a=EC)})
     made.verify()
     return made
@@ -175,9 +174,6 @@ def test_concurrent_unknown_keys_are_fetched_once(setup):
 
     assert len(asyncio.run(main())) == 5
     assert len(setup.site.requests) == 2
-
-
-# The URL in the issuer's metadata...
 
 
 @pytest.mark.parametrize("page", [OAUTH, OPENID])

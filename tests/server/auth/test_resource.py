@@ -235,9 +235,6 @@ def test_tokens_do_not_appear_in_logs_errors_or_headers(line, caplog):
     assert "is refused" in caplog.text
 
 
-# Scopes...
-
-
 @pytest.mark.rule("FLOW-14", "AUTH-14")
 @pytest.mark.case("G01")
 def test_missing_required_scope_gets_403_with_all_scopes():
@@ -273,9 +270,6 @@ def test_included_scope_does_not_grant_the_including_one():
     )
     with pytest.raises(ScopeRequired):
         check_scopes(known, {"admin"})
-
-
-# Metadata...
 
 
 @pytest.mark.rule("AUTH-03")
@@ -350,8 +344,6 @@ def test_no_metadata_without_authorization_servers():
     assert refusal(server).http_headers == (("www-authenticate", "Bearer"),)
 
 
-# Options...
-
 WRONG = {
     "no verifier": {"verifiers": []},
     "no issuer": {"authorization_servers": []},
@@ -389,9 +381,6 @@ def test_http_is_allowed_on_loopback_or_with_allow_insecure():
     assert ResourceServer("http://127.0.0.1:8000/mcp", **local).resource
     inside = {"authorization_servers": ["http://login"], "verifiers": [Verdicts({})]}
     assert ResourceServer("http://mcp/mcp", allow_insecure=True, **inside).resource
-
-
-# API keys...
 
 
 @pytest.fixture
@@ -471,9 +460,6 @@ def test_every_request_is_verified_again():
     verdicts.verdicts["t"] = InvalidToken("taken back")
     assert refusal(server, authorization="Bearer t").http_status == 401
     assert verdicts.tokens == ["t", "t"]
-
-
-# Challenges...
 
 
 REALM = Realm(metadata_url=KNOWN, required=("read",))
@@ -561,9 +547,6 @@ def test_missing_principal_passes_only_without_scopes():
         check_scopes(None, {"a"})
 
 
-# Credentials...
-
-
 @pytest.mark.case("G13")
 def test_credentials_and_their_errors_show_no_token():
     assert SECRET not in repr(Credentials("bearer", SECRET))
@@ -623,9 +606,6 @@ async def test_credential_headers_are_hidden_from_handlers():
     assert SECRET not in str(visible)
 
 
-# Principals...
-
-
 @pytest.mark.case("G13")
 def test_repr_of_a_principal_omits_claims():
     principal = Principal(subject="ann", claims={"email": SECRET})
@@ -667,9 +647,6 @@ def test_package_exports_only_its_public_names():
     }
     with pytest.raises(AttributeError, match="nothing_such"):
         auth.nothing_such  # noqa: B018 - looking it up is the point
-
-
-# No authorization endpoints...
 
 
 @pytest.mark.attack("S25")

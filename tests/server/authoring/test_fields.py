@@ -44,9 +44,6 @@ def test_arg_description_is_the_first_argument():
         Arg("What for", "more")
 
 
-# --- patterns
-
-
 @pytest.mark.attack("X12")
 @pytest.mark.parametrize(
     "pattern",

@@ -556,15 +556,17 @@ def test_error_result_needs_no_structured_content():
 # --- values that cannot be converted
 
 
-@pytest.mark.parametrize("value", [object(), [object()], 1j, [TEXT, TOOL]])
-def test_value_without_a_json_form_is_refused(value):
-    with pytest.raises(TypeError):
-        result_of(value)
-
-
-@pytest.mark.parametrize("value", [float("nan"), [2**70], {"a": float("inf")}])
-def test_number_outside_json_is_refused(value):
-    with pytest.raises(LocalProtocolError):
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        *((value, TypeError) for value in (object(), [object()], 1j, [TEXT, TOOL])),
+        *((value, LocalProtocolError) for value in (float("nan"), [2**70])),
+        ({"a": float("inf")}, LocalProtocolError),
+    ],
+    ids=range(7),
+)
+def test_value_without_a_json_form_is_refused(value, error):
+    with pytest.raises(error):
         result_of(value)
 
 

@@ -138,9 +138,6 @@ def test_field_of_pydantic_describes_a_parameter_and_its_default():
     assert parameters.convert({"c": 3}) == {"a": 1, "b": 2, "c": 3, "site": SITE}
 
 
-# --- unusable functions
-
-
 def varying(*numbers: int): ...
 
 
@@ -227,9 +224,6 @@ def test_refusal_names_the_function_and_its_location():
         read_signature(strange)
 
 
-# --- names
-
-
 def test_hint_may_name_a_local_class():
     @dataclass
     class Point:
@@ -255,9 +249,6 @@ def test_other_type_checking_import_is_refused_by_name():
 
     with pytest.raises(TypeError, match="the parameter 'of' names 'Decimal'"):
         read_signature(price)
-
-
-# --- injected parameters
 
 
 def source(): ...
@@ -325,9 +316,6 @@ def test_injected_parameters_are_not_in_the_schema(function, name, kind):
     assert signature.parameters.names == ("a",)
     assert type(signature.dependencies.injected[name]) is kind
     assert set(signature.parameters.schema["properties"]) == {"a"}
-
-
-# --- one dict
 
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}

@@ -218,9 +218,6 @@ def test_lists_of_choices_are_refused_before_2025_11():
         form_schema(Attrs, JUN_2025)
 
 
-# --- answers
-
-
 @pytest.mark.parametrize(
     ("given", "content", "value"),
     [

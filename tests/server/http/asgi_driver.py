@@ -126,5 +126,4 @@ class Visit:
 
 
 async def visit(app, scope, body=b""):
-    """Send one whole request and return it with its response."""
     return await Visit(scope, body).begin(app).done()

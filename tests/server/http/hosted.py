@@ -15,7 +15,6 @@ MODERN = REVISIONS[-1:]
 
 
 def tools(call, **options):
-    """Return a dispatcher of the stateless era with one handler of tools/call."""
     options = {
         "methods": {"tools/call": call, **options.pop("methods", {})},
         "capabilities": {"tools": {}, "logging": {}},
@@ -26,7 +25,6 @@ def tools(call, **options):
 
 
 def subscribed(call):
-    """Return a dispatcher of tools with subscriptions to their changes."""
     capabilities = {"tools": {"listChanged": True}, "logging": {}}
     dispatcher = tools(call, capabilities=capabilities)
     subscriptions = Subscriptions(
@@ -75,7 +73,6 @@ def call(id=1, name="echo", arguments=None, **meta):
 
 
 def posted(message, **more):
-    """Return a visit that POSTs a message."""
     known = message if isinstance(message, dict) and "method" in message else None
     body = message if isinstance(message, bytes) else json.dumps(message).encode()
     return Visit(scope(headers=fields(known, **more)), body)

@@ -20,8 +20,6 @@ QUICK = 0.001
 
 
 class Visit(asgi_driver.Visit):
-    """One request and the response so far."""
-
     def __init__(self, verb, headers, *, principal=None, timeouts=None, path="/mcp"):
         path, _, query = path.partition("?")
         more = {"query_string": query.encode(), "client": None}
@@ -72,11 +70,9 @@ class Visit(asgi_driver.Visit):
         return found
 
     async def until(self, condition):
-        """Wait until the condition is true."""
         await super().until(lambda _: condition())
 
     async def next(self):
-        """Wait for the next message of the stream and return it."""
         await self.until(lambda: len(self.messages) > self._seen)
         self._seen += 1
         return self.messages[self._seen - 1]
@@ -108,7 +104,6 @@ class Hand:
         return visit.begin(self.sessions.serve_get(visit.exchange))
 
     async def listen(self, **headers):
-        """GET a stream, and wait for its first event."""
         visit = self.get(**headers)
         await visit.until(lambda: visit.events)
         return visit
@@ -134,7 +129,6 @@ class Hand:
         return visit
 
     async def ask(self, id, method, params=None):
-        """Return the JSON response to a request."""
         visit = await self.post(request(id, method, params)).done()
         assert visit.status == 200
         return visit.json

@@ -48,7 +48,6 @@ def port_of(url):
 
 @contextlib.asynccontextmanager
 async def served(server, *, address="127.0.0.1:0", **options):
-    """Serve on a free port; yields the URL and the task."""
     pytest.importorskip("uvicorn")
     urls = asyncio.Queue()
     task = asyncio.get_running_loop().create_task(
@@ -86,7 +85,6 @@ async def connected(port, source="127.0.0.1", *, buffer=None):
 
 
 async def answer(reader):
-    """Return the status and the body of the next response."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
     return int(head.split(b" ")[1]), await reader.readexactly(length)

@@ -6,8 +6,6 @@ import pytest
 from asgi_driver import Visit, scope, visit
 from hosted import app, asgi_request, call, fields, post
 
-# Paths...
-
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
 async def test_endpoint_is_served_with_or_without_a_trailing_slash(path):
@@ -77,9 +75,6 @@ async def test_health_endpoints_can_be_disabled():
     ).status == 404
 
 
-# Formats and sizes...
-
-
 @pytest.mark.system("O50")
 @pytest.mark.case("D01", "D02")
 @pytest.mark.parametrize(
@@ -106,9 +101,6 @@ async def test_a_body_of_too_many_values_is_refused_and_the_next_is_answered():
     assert seen.json()["error"]["code"] == -32600
     assert "2000000 values (Limits.values)" in seen.json()["error"]["message"]
     assert (await post(made, call())).status == 200
-
-
-# Other ASGI scopes...
 
 
 async def test_websockets_are_closed():

@@ -32,9 +32,6 @@ def with_token(id, **arguments):
     return message
 
 
-# The form of the response...
-
-
 @pytest.mark.rule("LHTTP-05")
 async def test_quick_response_is_json():
     async with in_session(progress(3)) as (_, hand):
@@ -103,9 +100,6 @@ async def test_unencodable_result_becomes_an_internal_error(caplog):
         assert "cannot be sent" in caplog.text
 
 
-# Concurrent calls...
-
-
 @pytest.mark.case("B04")
 async def test_request_id_in_use_is_refused_and_the_first_call_continues():
     work = Work()
@@ -153,9 +147,6 @@ async def test_queued_call_counts_as_running_and_can_be_cancelled():
         assert len(work.outcomes) == 19
         for visit in visits:
             await visit.done()
-
-
-# Cancelling...
 
 
 @pytest.mark.system("O52")
@@ -259,9 +250,6 @@ async def test_cancelling_the_asgi_task_at_stream_start_leaves_no_writer():
         await bench.sessions.settle(30)
 
 
-# The end of a session...
-
-
 @pytest.mark.system("O57")
 async def test_deleting_a_session_cancels_its_calls_and_ends_its_streams():
     work = Work()
@@ -312,9 +300,6 @@ async def test_handler_that_ignores_cancellation_does_not_delay_closing(monkeypa
     assert (await visit.done()).json == failure(1, -32603, ENDED)
     stop.set()
     await turns()
-
-
-# Without sessions...
 
 
 @pytest.mark.case("D03")

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import sqlite3
 import time
-import tracemalloc
 from contextlib import closing
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from loop_polling import until
 from raw_client import request
 from raw_http_client import call, content, in_session
+from traced_memory import traced_memory
 
 from mcpwire import Context, Server
 from mcpwire.server.fair_pool import client_key
@@ -151,14 +151,10 @@ async def test_memory_is_bounded_by_events_and_bytes():
 
 def test_memory_of_small_events_matches_their_counted_size():
     store = MemoryEventStore(events=10_000)
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         for sequence in range(1, 5_001):
             store.append_nowait("a.b", 1, Event(sequence, b"%075d" % sequence))
-        allocated, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert 0.5 < allocated / store.size < 1.5
+    assert 0.5 < memory.held / store.size < 1.5
 
 
 async def test_an_event_larger_than_the_bound_is_not_kept():

@@ -29,7 +29,6 @@ class Visitor:
         return visit
 
     def call(self, tool, id):
-        """Begin to call a tool in a session."""
         return self.begin(request(1, "tools/call", {"name": tool}), id)
 
     async def open_session(self):
@@ -44,7 +43,6 @@ class Visitor:
         return id
 
     async def call_status(self, id):
-        """Call the tool in a session; return the status."""
         return (await self.call("t", id).done()).status
 
 

@@ -22,8 +22,6 @@ BOB = Principal(issuer="i", client_id="c", subject="bob")
 
 
 class LegacyClient:
-    """A client of one connection."""
-
     def __init__(self, legacy, principal=None, path="/mcp/sse"):
         self.legacy = legacy
         self.principal = principal
@@ -59,8 +57,6 @@ class LegacyClient:
         assert (visit.status, visit.body) == (202, b"Accepted")
 
     async def next(self, count=1):
-        """Return the n-th message that arrived."""
-
         def messages():
             return [e for e in self.stream.events if e.event == "message"]
 

@@ -25,8 +25,6 @@ from mcpwire.server.http.stateless import Stateless
 from mcpwire.server.notifications import TOOLS
 from mcpwire.wire.jsonrpc import parse_message
 
-# Lifespan...
-
 
 class Counting:
     """An application that counts how often its dispatcher was started and closed."""
@@ -129,9 +127,6 @@ def test_application_is_started_once_on_each_of_several_loops():
         for runner in (first, second):
             runner.run(counting.app.aclose())
     assert counting.closed == 2
-
-
-# Shutdown...
 
 
 async def busy():

@@ -12,8 +12,6 @@ from mcpwire import Limits
 from mcpwire.errors import LocalProtocolError, MissingCapability
 from mcpwire.server.http.exchange import Exchange
 
-# Notifications before the response...
-
 
 async def report_progress(params, request):
     for number in range(3):
@@ -89,9 +87,6 @@ async def test_slow_json_only_call_is_answered_with_json():
     visit = posted(call()).begin(made)
     await visit.done()
     assert visit.json()["id"] == 1
-
-
-# Clients that disconnect...
 
 
 @pytest.mark.system("O61")
@@ -198,9 +193,6 @@ async def test_unencodable_log_data_raises_in_the_handler():
         return {"content": []}
 
     assert (await post(app(strange), call(**{raw_client.LOG_KEY: "info"}))).json()
-
-
-# Subscriptions...
 
 
 async def acknowledge(params, request):

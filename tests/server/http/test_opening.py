@@ -125,7 +125,6 @@ async def post(app, message, **more):
 
 
 async def open_session(app):
-    """Open a session; return its id."""
     return (await post(app, INITIALIZE)).headers["mcp-session-id"]
 
 

@@ -19,9 +19,6 @@ def requiring(verifier, resource=URL):
     return ResourceServer(resource, authorization_servers=issuers, verifiers=[verifier])
 
 
-# Host and Origin...
-
-
 async def test_host_of_the_servers_own_resource_is_allowed():
     verifier = StaticTokens({"good": Principal(subject="s")})
     auth = requiring(verifier, "https://mcp.example/mcp")
@@ -106,9 +103,6 @@ async def test_request_without_a_server_address_passes_the_guard():
     assert seen.status == 400
 
 
-# CORS...
-
-
 PREFLIGHT = [
     ("host", "127.0.0.1:8000"),
     ("origin", "http://localhost:5173"),
@@ -169,9 +163,6 @@ async def test_preflight_without_cors_or_its_headers_gets_405():
     assert (
         await asgi_request(app(cors=True), "OPTIONS", headers=PREFLIGHT[:1])
     ).status == 405
-
-
-# Authentication...
 
 
 @attrs.frozen
@@ -281,9 +272,6 @@ async def test_name_header_does_not_bypass_the_scopes_of_the_called_tool():
     assert called == []
     assert (await post(made, call(name="open"), **key)).status == 200
     assert called == ["open"]
-
-
-# Unexpected errors...
 
 
 @pytest.mark.attack("S12")

@@ -39,7 +39,6 @@ class Reader:
         self.got = []
 
     def collect(self):
-        """Collect the new events of the current connection."""
         for event in self.visit.events[self.taken :]:
             self.taken += 1
             self.last_event_id = event.id

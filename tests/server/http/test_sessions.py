@@ -2,12 +2,12 @@
 
 import asyncio
 import gc
-import tracemalloc
 
 import pytest
 from clocks import on_a_virtual_clock
 from raw_client import CLIENT, notice, request, session, success
 from raw_http_client import Bench, Work, call, content, in_session
+from traced_memory import traced_memory
 
 from mcpwire.errors import InvalidRequest
 from mcpwire.server.auth.resource_server import Principal, ScopeRequired
@@ -369,15 +369,11 @@ async def test_an_idle_session_takes_little_memory(is_used, most):
                     await hand.post(call(number)).done()
 
         await leave(10)
-        tracemalloc.start()
-        try:
+        with traced_memory() as memory:
             await leave(200)
             gc.collect()  # the objects that the test made for its requests
-            held = tracemalloc.get_traced_memory()[0]
-        finally:
-            tracemalloc.stop()
         assert len(bench.sessions) == 210
-        assert held / 200 < most
+        assert memory.held / 200 < most
 
 
 @pytest.mark.attack("X07")
@@ -392,12 +388,8 @@ async def test_queued_notification_takes_little_memory():
                 each.send("notifications/tools/list_changed", {})
 
         notify()
-        tracemalloc.start()
-        try:
+        with traced_memory() as memory:
             for _ in range(20):
                 notify()
-            held = tracemalloc.get_traced_memory()[0]
-        finally:
-            tracemalloc.stop()
         assert len(bench.sessions.store) == 20 * 21
-        assert held / 400 < 1_500
+        assert memory.held / 400 < 1_500

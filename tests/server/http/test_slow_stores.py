@@ -22,8 +22,6 @@ DONE = success(1, content())
 
 
 class SlowStore(MemoryEventStore):
-    """Waits for its gate before each operation; may fail."""
-
     append_nowait = None
 
     def __init__(self):

@@ -25,9 +25,6 @@ def error(answer):
     return answer["error"]["code"]
 
 
-# Responses...
-
-
 @pytest.mark.rule("TR-HTTP-01", "TR-HTTP-12")
 async def test_a_call_is_answered_as_json():
     visit = await post(app(), call(7, arguments={"a": 1}))
@@ -79,9 +76,6 @@ async def test_posted_response_is_refused():
     visit = await post(app(), raw_client.success(1, {}))
     assert visit.status == 400
     assert error(visit.json()) == -32600
-
-
-# Request validation, in its order...
 
 
 @pytest.mark.system("O51")
@@ -222,9 +216,6 @@ async def test_capabilities_and_state_do_not_reach_the_next_request():
     assert (await post(made, call())).json()["result"]["seen"] == [{}, {}]
 
 
-# Errors of handlers...
-
-
 class Refused(RPCError, HttpRefusal):
     http_status = 403
     http_headers = (("www-authenticate", "Bearer"),)
@@ -283,9 +274,6 @@ async def test_unencodable_result_becomes_an_internal_error(caplog):
     assert error(visit.json()) == -32603
     assert b"secret" not in visit.body
     assert "cannot be sent" in caplog.text
-
-
-# Other things...
 
 
 @pytest.mark.case("D12")

@@ -30,9 +30,6 @@ CHANGED = "notifications/tools/list_changed"
 DONE = success(1, content())
 
 
-# The stream of a GET...
-
-
 @pytest.mark.rule("LHTTP-01", "LHTTP-15", "LHTTP-17", "LHTTP-19")
 @pytest.mark.case("D07", "D08")
 async def test_notification_outside_of_calls_goes_only_to_the_get_stream():
@@ -160,9 +157,6 @@ async def test_client_that_does_not_read_loses_its_stream_but_no_message():
         again = hand.get(last_event_id=stream.ids[-1])
         for _ in range(3):
             await again.next()
-
-
-# Resuming...
 
 
 @pytest.mark.system("O56", "L-O3")
@@ -295,9 +289,6 @@ async def test_oldest_ended_streams_are_forgotten():
         assert [each.status for each in replayed] == [400, 200]
 
 
-# Streams that handlers close...
-
-
 @pytest.mark.rule("LHTTP-06", "LHTTP-07")
 @pytest.mark.case("D10")
 async def test_handler_can_close_the_stream_and_the_client_can_resume_it():
@@ -365,9 +356,6 @@ async def test_closing_the_stream_after_the_response_does_nothing():
         await visit.done()
         steps.request.info.close_stream(1)
         assert visit.headers["content-type"] == "application/json"
-
-
-# Leaks...
 
 
 @pytest.mark.pain("P40")

@@ -153,11 +153,7 @@ class SmallWrites(Host):
         return protocol
 
 
-# Reading...
-
-
 async def echoes(scope, receive, send):
-    """Answer with the body."""
     whole, more = b"", True
     while more:
         event = await receive()
@@ -203,9 +199,6 @@ async def test_requests_with_large_bodies_work_over_tls(tmp_path):
             assert json.loads(content)["id"] == message["id"]
         writer.close()
         await writer.wait_closed()
-
-
-# Trailers and framing...
 
 
 @pytest.mark.attack("X03")
@@ -279,9 +272,6 @@ async def test_absolute_target_without_a_path_is_the_root():
     assert seen == [("/", b"/", b"a=b")]
 
 
-# Upgrades...
-
-
 @pytest.mark.attack("X11")
 async def test_an_upgrade_is_ignored():
     upgrade = raw(call(3), connection="Upgrade, HTTP2-Settings", upgrade="h2c")
@@ -291,9 +281,6 @@ async def test_an_upgrade_is_ignored():
             status, body = await answer(r)
             assert status == 200
             assert b'"id":3' in body
-
-
-# Timeouts...
 
 
 @pytest.mark.attack("X05")
@@ -340,9 +327,6 @@ async def test_idle_connection_is_closed_after_the_keep_alive_time():
             w.write(GET)
             assert (await answer(r))[0] == 200
         await rest(r)
-
-
-# Number of connections...
 
 
 @pytest.mark.attack("X05")
@@ -417,9 +401,6 @@ async def test_accept_errors_are_logged_once_per_interval(caplog, monkeypatch):
     async with served(Small()):
         loop.call_exception_handler({"message": "else"})
     assert caplog.records[-1].name == "asyncio"
-
-
-# Peers that do not read...
 
 
 def large(size):
@@ -558,9 +539,6 @@ async def test_pipelined_requests_are_bounded():
         assert (await rest(r)).count(b"HTTP/1.1 ") == 1
 
 
-# Shutdown...
-
-
 @pytest.mark.attack("X10")
 async def test_a_drained_connection_is_read_to_its_end():
     async with Host(hello) as host, connected(host.port) as (r, w):
@@ -612,9 +590,6 @@ async def test_half_sent_body_gets_503_at_shutdown(caplog):
         assert status == 503
         assert b"shutting down" in body
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
-
-
-# Invalid requests...
 
 
 @pytest.mark.attack("X13")
@@ -686,9 +661,6 @@ async def test_data_after_a_request_with_connection_close_is_ignored():
     async with Host(hello) as host, connected(host.port) as (r, w):
         w.write(last + CHUNKED + b"1\r\nx\r\n0\r\n\r\n" + b"GET / H")
         assert (await rest(r)).count(b"HTTP/1.1 ") == 1
-
-
-# Errors of applications...
 
 
 async def response_of(app, data=GET, **options):

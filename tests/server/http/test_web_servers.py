@@ -56,7 +56,6 @@ async def test_hypercorn_runs_the_application(port):
 
 
 async def wait_for_port(port):
-    """Wait until the port accepts connections."""
     async with asyncio.timeout(TIMEOUT_S):
         while True:
             with contextlib.suppress(OSError):

@@ -55,7 +55,6 @@ class Bed:
         self.methods = self.tasks.methods()
 
     def serve(self, server):
-        """Attach the tasks to a server with these attributes."""
         self.tasks.attach(server)
         self.methods = self.tasks.methods()
 
@@ -99,18 +98,15 @@ class Bed:
         return await self.tasks.intercept(tool, params, request, body)
 
     async def begin(self, body=done, **options):
-        """Call a tool; return the task's id."""
         answer = await self.call(body, **options)
         return answer.get("task", answer)["taskId"]
 
     async def end(self, body=done, **options):
-        """Call a tool and wait until its task is completed; return the task's id."""
         task_id = await self.begin(body, **options)
         await self.until(task_id, "completed", who=options.get("who"))
         return task_id
 
     async def ask(self, method, params=(), **options):
-        """Send a request about tasks; return the result."""
         params = dict(params)
         request = self.request(method, params, **options)
         async with asyncio.timeout(MAX_WAIT_S):
@@ -150,7 +146,6 @@ class Bed:
 
 @asynccontextmanager
 async def bed(*args, **options):
-    """Give a bed and close all its tasks at the end."""
     made = Bed(*args, **options)
     try:
         yield made

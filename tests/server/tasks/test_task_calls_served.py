@@ -51,9 +51,6 @@ async def test_client_may_shorten_the_ttl_and_gets_the_actual_one(own, task, kep
         assert answer["task"]["ttl"] == kept
 
 
-# How a task ends...
-
-
 @pytest.mark.rule("TX-09")
 @pytest.mark.case("F17")
 async def test_completed_task_holds_its_result():
@@ -147,9 +144,6 @@ async def test_tasks_result_waits_for_the_result():
         assert await tasks.result(task_id) == expected
 
 
-# Notifications of running tasks...
-
-
 @pytest.mark.rule("TX-19")
 async def test_the_extension_sends_neither_progress_nor_messages():
     async with bed() as tasks:
@@ -204,9 +198,6 @@ async def test_progress_after_the_end_of_a_task_is_ignored():
         before = await tasks.until(task_id, "completed")
         gate.request.progress(1, message="too late")
         assert await tasks.get(task_id) == before
-
-
-# The declaration of the extension...
 
 
 @pytest.mark.rule("TX-01", "T11-01")

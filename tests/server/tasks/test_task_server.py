@@ -62,7 +62,6 @@ def make(**options):
 
 @asynccontextmanager
 async def hand(version=None, **options):
-    """Give a raw client of such a server while it serves."""
     made = Hand(make(**options).dispatcher, version)
     try:
         yield made
@@ -273,9 +272,6 @@ async def test_sessions_of_earlier_revisions_ignore_tasks():
         assert text(answer["result"]) == "hello A"
         (answer,) = await client.ask(request(2, "tasks/get", {"taskId": "x"}))
         assert answer["error"]["code"] == -32601
-
-
-# Stopping the server...
 
 
 async def test_tasks_end_before_the_lifespan_of_the_server():

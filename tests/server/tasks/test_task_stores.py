@@ -22,7 +22,6 @@ ROOM = TaskLimits(total=100, unfinished=100)
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request, tmp_path):
-    """Give an open store of each kind."""
     made = MemoryTaskStore()
     if request.param == "sqlite":
         made = SqliteTaskStore(tmp_path / "tasks.sqlite")

@@ -36,7 +36,6 @@ class Recorder:
         self.steps.append([progress, total, message])
 
     async def both(self):
-        """Wait for both changes, and return them."""
         with anyio.fail_after(TIMEOUT_S):
             await self.changed.wait()
         return sorted(self.changes)

@@ -12,11 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+from child_python import finished
 from real_servers import NODE_PACKAGES, PEERS, node, require
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "features"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "http"))
-
 from serving import serving_ours
 
 FOLDER = Path(__file__).parent
@@ -108,7 +105,6 @@ class Mcpdo:
                 process.terminate()
 
     def close(self):
-        """Stop the daemon that keeps the connections, and wait for its end."""
         status = self("daemon", "status")
         self("daemon", "stop")
         end = time.monotonic() + STOP
@@ -138,15 +134,8 @@ def mcpdo(served_http):
 
 
 def run(command, **environment):
-    return subprocess.run(
-        command,
-        env=os.environ | environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    env = os.environ | environment
+    return finished(*command, env=env, stdin=subprocess.DEVNULL, timeout=TIMEOUT_S)
 
 
 @pytest.fixture(scope="session")

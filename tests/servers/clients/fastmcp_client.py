@@ -9,8 +9,6 @@ from fastmcp.skills.client import SkillsClientExtension
 
 
 class RecordingHandler(Recorder, MessageHandler):
-    """Records the notifications of the server."""
-
     async def on_resource_updated(self, message):
         self.add_change(f"updated {message.params.uri}")
 

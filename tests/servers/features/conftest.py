@@ -1,11 +1,6 @@
-"""A server of both eras; the shared modules of this folder are imported by name."""
-
-import sys
-from pathlib import Path
+"""A server of both eras."""
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(params=["session", "stateless"])

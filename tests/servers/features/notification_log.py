@@ -1,14 +1,10 @@
 """Recording notifications, and waiting for them."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import anyio
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TIMEOUT_S: Final = 30.0
 """The bound of each wait for a server; a busy machine is slow."""
@@ -31,7 +27,6 @@ class Recorder:
         return [one.params for one in self.all if one.method == method]
 
     async def until(self, is_enough: Callable[[], Any]) -> None:
-        """Wait until `is_enough()` is true."""
         with anyio.fail_after(TIMEOUT_S):
             while not is_enough():
                 self._came.clear()

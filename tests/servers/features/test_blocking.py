@@ -1,7 +1,5 @@
 """The blocking client with real servers."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

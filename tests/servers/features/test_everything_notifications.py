@@ -1,7 +1,5 @@
 """Notifications of the everything server: logs, progress, updates; lost servers."""
 
-from __future__ import annotations
-
 import signal
 
 import anyio
@@ -85,9 +83,6 @@ async def test_new_tools_for_our_capabilities_send_list_changed(real, connect):
         await recorder.until(lambda: recorder.of(TOOLS_CHANGED))
         names = [tool.name for tool in await client.list_tools()]
     assert "get-roots-list" in names
-
-
-# --- a server that is killed
 
 
 @pytest.mark.pain("P04")

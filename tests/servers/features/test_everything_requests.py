@@ -1,7 +1,5 @@
 """Requests of the everything server: sampling, elicitation, roots."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

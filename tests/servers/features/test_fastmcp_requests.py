@@ -1,7 +1,5 @@
 """Requests of a FastMCP 4 server: requests in a session, input rounds if stateless."""
 
-from __future__ import annotations
-
 import pytest
 from notification_log import MESSAGE, Recorder
 

@@ -1,7 +1,5 @@
 """Results of real servers: validated by their output schemas, and cached."""
 
-from __future__ import annotations
-
 import pytest
 from notification_log import TOOLS_CHANGED, Recorder
 

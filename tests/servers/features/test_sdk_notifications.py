@@ -4,8 +4,6 @@ In a session it sends them at any time; at 2026-07-28 they belong to a request: 
 each request, changes of lists and resources to `subscriptions/listen`.
 """
 
-from __future__ import annotations
-
 import anyio
 import pytest
 from notification_log import (
@@ -147,9 +145,6 @@ async def test_a_subscription_ended_by_the_server_ends_its_stream(sdk):
             await next_of(again, TOOLS_CHANGED)
 
 
-# --- cancelled calls
-
-
 @pytest.mark.pain("P09")
 async def test_cancelling_a_started_call_cancels_it_at_the_server(sdk):
     recorder = Recorder()
@@ -170,9 +165,6 @@ async def test_cancelling_a_started_call_cancels_it_at_the_server(sdk):
                 result = await client.call_tool("cancelled")
                 names = result.structured_content["result"]
     assert sorted(names) == ["first", "second"]
-
-
-# --- a server that is killed
 
 
 @pytest.mark.pain("P04")

@@ -5,8 +5,6 @@ such a round is sealed and bound to the params of the request, so each successfu
 shows that the client returned it unchanged, with unchanged params.
 """
 
-from __future__ import annotations
-
 import pathlib
 
 import anyio

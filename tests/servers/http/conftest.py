@@ -1,17 +1,9 @@
 """One process of each real server for all tests of a module."""
 
-from __future__ import annotations
-
-import sys
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from real_servers import installed
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "features"))
-
 from serving import SERVED, Place, name_of, serving
 
 

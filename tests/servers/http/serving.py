@@ -1,24 +1,18 @@
 """Real servers over HTTP: a process on a port each, and their features."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anyio
-from notification_log import TIMEOUT_S, UPDATED
+from notification_log import TIMEOUT_S, UPDATED, Recorder
 from ports import kept_port
 from real_servers import NODE_PACKAGES, TESTS, RealServer, node
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from notification_log import Recorder
 
 START_S: Final = 30.0
 STOP_S: Final = 30.0
@@ -173,7 +167,6 @@ class Served:
             raise AssertionError(b"".join(output).decode())
 
     def stop(self) -> None:
-        """Kill it, and return when all of its processes have ended."""
         self.process.kill()
         self.process.wait(GONE_S)
         # The program behind a launcher ends a moment later; then its streams do.
@@ -182,7 +175,6 @@ class Served:
         self.process.stdout.close()
 
     def restart(self) -> None:
-        """Stop it, and start it again on the same port."""
         self.stop()
         self.start()
 
@@ -223,7 +215,6 @@ def serving_ours(argv_of: Callable[[int], tuple[str, ...]]):
 
 @contextlib.contextmanager
 def serving(kind: Kind, server: RealServer):
-    """Serve within the context."""
     with kept_port() as port:
         served = Served(server, kind, port)
         try:

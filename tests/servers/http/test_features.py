@@ -1,7 +1,5 @@
 """The features of session and stateless connections, with foreign servers."""
 
-from __future__ import annotations
-
 import anyio
 import pytest
 from notification_log import TIMEOUT_S, UPDATED, Recorder

@@ -1,7 +1,5 @@
 """Foreign servers that are killed, and restarted on the same port."""
 
-from __future__ import annotations
-
 import anyio
 import pytest
 from notification_log import TIMEOUT_S, UPDATED, Recorder

@@ -1,17 +1,8 @@
 """Real servers side by side, one of them over HTTP."""
 
-from __future__ import annotations
-
 import contextlib
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "features"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "http"))
-sys.path.insert(0, str(Path(__file__).parent))
-
 from serving import EVERYTHING, serving
 
 

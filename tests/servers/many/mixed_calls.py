@@ -1,14 +1,10 @@
 """Calls of many kinds to real servers, each with its expected text."""
 
-from __future__ import annotations
-
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import mcpwire
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 CALL: Final = "call_tool"
 LONG: Final = "trigger-long-running-operation"

@@ -1,7 +1,5 @@
 """Official clients use five real servers through the gateway, one of them broken."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -9,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from child_python import finished
 from real_servers import NODE_PACKAGES, PEERS, RealServer, node
 from serving import serving_ours
 
@@ -94,15 +93,9 @@ def test_an_official_client_uses_five_servers_as_one(
         for name in places
         for transport, mode in [name.split()]
     ]
-    done = subprocess.run(
-        [*client, json.dumps(jobs)],
-        env={**os.environ, "NODE_PATH": str(NODE_PACKAGES.parent)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    env = {**os.environ, "NODE_PATH": str(NODE_PACKAGES.parent)}
+    options = {"env": env, "stdin": subprocess.DEVNULL, "timeout": TIMEOUT_S}
+    done = finished(*map(str, client), json.dumps(jobs), **options)
     assert done.returncode == 0, done.stderr + done.stdout
     results = json.loads(done.stdout)
     assert results.keys() == set(places)

@@ -1,7 +1,5 @@
 """A server of another SDK elicits from a session client through the gateway."""
 
-from __future__ import annotations
-
 import pytest
 
 import mcpwire

@@ -5,8 +5,6 @@ and no result is mixed up: calls that may be repeated are retried automatically,
 the others raise that they may have run, so that the caller decides.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections import Counter

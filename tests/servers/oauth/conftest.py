@@ -1,35 +1,26 @@
 """Foreign authorization servers, and MCP servers that require their tokens."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
 import os
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-
-TESTS = Path(__file__).parents[2]
-for folder in ("over_http", "oauth"):
-    sys.path.insert(0, str(TESTS / folder))
-
-import schema_checks  # noqa: E402 - found through the lines above
-from protected import protected_server  # noqa: E402 - as above
-from real_servers import PEERS, require  # noqa: E402 - as above
+import schema_checks
+from protected import protected_server
+from real_servers import PEERS, require
 
 posted_messages_are_checked = schema_checks.posted_messages_are_checked
 
-FOREIGN = TESTS / "servers/foreign"
+FOREIGN = Path(__file__).parents[1] / "foreign"
 END_S = 30
 
 
 def send(url, verb="GET", body=None, **headers):
-    """Send one request; return status, location and body."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     try:
@@ -69,7 +60,6 @@ class ForeignServer:
         assert answer[0] == 200
 
     def register(self, **client):
-        """Register a client by hand; return the response."""
         header = {"content-type": "application/json"}
         answer = send(f"{self.issuer}/register", "POST", json.dumps(client), **header)
         return json.loads(answer[2])

@@ -1,7 +1,5 @@
 """Whole logins at a real authorization server: Authlib, with all its rules."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

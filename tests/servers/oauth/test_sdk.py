@@ -1,7 +1,5 @@
 """A whole login at a real MCP server: the official Python SDK with its OAuth routes."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -66,7 +66,6 @@ class ForkServer:
         return [sys.executable, "-I", "-S", LAUNCH, str(self._path), *words]
 
     def close(self) -> None:
-        """Kill it."""
         self._process.kill()
         self._process.wait()
 
@@ -95,7 +94,6 @@ class ForkServers:
         return replace(server, argv=tuple(self.argv(server.argv)))
 
     def close(self) -> None:
-        """Kill them."""
         for each in self._servers.values():
             each.close()
 

@@ -1,18 +1,11 @@
 """The fixtures of the shared suite: each transport at both eras."""
 
-from __future__ import annotations
-
 import asyncio
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2] / "over_http"))
-
 from facing import TRANSPORTS
 
 import mcpwire

@@ -4,26 +4,20 @@ A `ServedTransport` is one of them: clients connect to `target`, and `cut` ends 
 connection in use like the other side, or the network, would.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import mcpwire
 from mcpwire.errors import TransportError
 from mcpwire.server.stdio import serve_stdio
-from mcpwire.transports import Messages, Reverse, Stream
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
-
-    from mcpwire.transports import CallHandle, Inbound
+from mcpwire.transports import CallHandle, Inbound, Messages, Reverse, Stream
 
 
 class ServedTransport:
@@ -85,7 +79,7 @@ class Own:
         self._server = server
         self.channel: OwnChannel | None = None
 
-    def open_channel(self, inbound: Inbound, limits: Any) -> OwnChannel:
+    def open_channel(self, inbound: Inbound, limits: Any) -> "OwnChannel":
         self.channel = OwnChannel(self._server.open_in_memory(inbound, limits))
         return self.channel
 

@@ -139,7 +139,6 @@ async def test_an_elicitation_of_the_server_is_answered(client_of):
 
 
 def kinds(messages):
-    """Return the kinds of the messages."""
     found = set()
     for message in map(json.loads, messages):
         if "method" not in message:

@@ -1,0 +1,192 @@
+"""Forms that many cases for clients have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import Start
+from mcpwire.check.clients.items import correct_result
+from mcpwire.check.clients.subject import HANDSHAKE
+from mcpwire.check.subject import printable
+from mcpwire.errors import RPCError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from mcpwire.check.case import CaseFunction
+    from mcpwire.check.clients.subject import ClientSubject, Exchange, Handler
+    from mcpwire.check.subject import Message
+
+    AddCase = Callable[..., Callable[[CaseFunction], CaseFunction]]
+
+OPERATIONS: Final = (
+    *("tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list"),
+    *("resources/templates/list", "resources/read", "completion/complete"),
+)
+"""Methods of requests that a server answers with a result of its own kind."""
+MAX_REPEATS: Final = 50
+"""Number of repeats of one request that counts as endless."""
+
+
+def add_undisturbed_case(
+    add: AddCase,
+    id: str,
+    title: str,
+    *,
+    change: Callable[[ClientSubject], object],
+    **attributes: Any,
+) -> None:
+    """Add a case whose server is unusual, but must not disturb the client.
+
+    Args:
+        add: `Family.must`, `Family.should` or `Family.robust`.
+        id: The id of the case.
+        title: The rule in one sentence.
+        change: Changes the server before the client runs.
+        attributes: Further attributes of the case.
+    """
+    expects = "the client sends and ends as with a correct server"
+
+    async def run(client: ClientSubject) -> None:
+        change(client)
+        await client.run_undisturbed(expects)
+
+    add(id, title, start=Start.OWN, expects=expects, **attributes)(run)
+
+
+def add_observed_case(
+    add: AddCase,
+    id: str,
+    title: str,
+    *,
+    expects: str,
+    find_problem: Callable[[ClientSubject], object],
+    **attributes: Any,
+) -> None:
+    """Add a case that looks at what the client sent to a correct server.
+
+    Args:
+        add: `Family.must`, `Family.should` or `Family.robust`.
+        id: The id of the case.
+        title: The rule in one sentence.
+        expects: The expected behaviour.
+        find_problem: Returns the first message, octets or text that break the rule, or
+            ``None``; it raises `Absent` if nothing can be observed.
+        attributes: Further attributes of the case.
+    """
+
+    async def run(client: ClientSubject) -> None:
+        problem = find_problem(client)
+        if problem is not None:
+            client.raise_broken(expects, problem)
+
+    sends = attributes.pop("sends", "the answers of a correct server")
+    add(id, title, start=Start.SHARED, sends=sends, expects=expects, **attributes)(run)
+
+
+def before_first_answer(
+    work: Callable[[Exchange], Awaitable[object]],
+) -> Callable[[ClientSubject], None]:
+    """Return a change of the server: it does `work` before its first answer.
+
+    That is the answer to the first request after the handshake. The change raises
+    `Absent` if the client sends no request there.
+    """
+
+    def change(client: ClientSubject) -> None:
+        need_operation(client)
+
+        async def handle(exchange: Exchange) -> None:
+            await work(exchange)
+            await exchange.correct()
+
+        client.first = handle
+
+    return change
+
+
+def handle_requests(client: ClientSubject, handler: Handler) -> None:
+    """Let a handler answer all requests after the handshake.
+
+    Raises:
+        Absent: The client sends no request there.
+    """
+    need_operation(client)
+    methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
+    client.answers |= dict.fromkeys(methods, handler)
+
+
+def answer_with(
+    write: Callable[[Exchange, dict[str, Any]], Awaitable[object]],
+    *,
+    is_handshake: bool = True,
+) -> Callable[[ClientSubject], None]:
+    """Return a change of the server: `write` sends the message of each result."""
+
+    async def answer(exchange: Exchange) -> None:
+        client, method = exchange.client, exchange.message.method or ""
+        try:
+            result = correct_result(client, method, exchange.params)
+        except RPCError:
+            result = None
+        if result is None or method == "subscriptions/listen":
+            await exchange.correct()
+        else:
+            await write(
+                exchange, {"jsonrpc": "2.0", "id": exchange.id, "result": result}
+            )
+
+    def change(client: ClientSubject) -> None:
+        handle_requests(client, answer)
+        if is_handshake:
+            client.answers |= dict.fromkeys(HANDSHAKE, answer)
+
+    return change
+
+
+def need_operation(client: ClientSubject) -> None:
+    """Raise `Absent` if the client sends no request after the handshake."""
+    methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
+    if all(method.startswith("notifications/") for method in methods):
+        client.raise_absent("request after the handshake")
+
+
+def need_ending(client: ClientSubject) -> None:
+    """Raise `Absent` if the client does not end by itself with a correct server."""
+    ending = client.facts.ending or client.ending
+    if ending is None or ending.code is None:
+        client.raise_absent("end of the client by itself")
+
+
+async def answer_for_ever(
+    client: ClientSubject, methods: Sequence[str], answer: Callable[[Exchange], Any]
+) -> int:
+    """Answer requests always in one way; return their number.
+
+    Raises:
+        Broken: The client sent a request more than `MAX_REPEATS` times as often as to a
+            correct server.
+    """
+    assert client.facts.run is not None, "the survey is over"
+    usual = Counter(map(call_of, client.facts.run.messages))
+    counts: Counter[str] = Counter()
+
+    async def handle(exchange: Exchange) -> None:
+        call = call_of(exchange.message)
+        counts[call] += 1
+        if counts[call] > MAX_REPEATS * max(usual[call], 1):
+            expected = f"fewer than {MAX_REPEATS} repeats"
+            client.raise_broken(expected, f"{counts[call]} requests {call}")
+        await answer(exchange)
+
+    client.answers |= dict.fromkeys(methods, handle)
+    await client.run()
+    return counts.total()
+
+
+def call_of(message: Message) -> str:
+    """Return a request without metadata and without the members of an input round."""
+    own = {"_meta", "requestState", "inputResponses"}
+    params = {k: v for k, v in message.params.items() if k not in own}
+    return f"{message.method} {printable(params)}"

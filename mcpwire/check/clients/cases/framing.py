@@ -1,0 +1,380 @@
+"""Lines over stdio, and the life of the server's process."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import LEGACY, MODERN, Family, Start, since
+from mcpwire.check.clients.cases._forms import (
+    add_observed_case,
+    add_undisturbed_case,
+    answer_with,
+    before_first_answer,
+    need_ending,
+    need_operation,
+)
+from mcpwire.check.clients.subject import make_message
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcpwire.check.clients.subject import ClientSubject, Exchange, PipeConnection
+
+FAMILY: Final = Family("framing", defaults={"role": "client", "transports": ("stdio",)})
+
+_STDIO: Final = "basic/transports#stdio"
+_BOM: Final = b"\xef\xbb\xbf"
+_TEXT: Final = "\u00e9 \U0001f600 \u2028 \u2029 \x85"
+
+once = FAMILY.with_defaults(is_once=True)
+own = FAMILY.with_defaults(start=Start.OWN, is_once=True)
+
+
+# --- lines of the client --------------------------------------------------------------
+
+
+def _invalid_line(client: ClientSubject) -> object:
+    for message in client.messages:
+        if message.problem:
+            return message.raw
+    return None
+
+
+add_observed_case(
+    FAMILY.must,
+    "C-TR-STDIO-01.a",
+    "each line of the client is one message",
+    source=_STDIO,
+    rules=("TR-STDIO-03",),
+    expects="lines of JSON, without line feeds within a message",
+    find_problem=_invalid_line,
+    why="servers drop the line, or end",
+)
+
+
+def _not_utf8(client: ClientSubject) -> object:
+    inputs = [bytes(c.received) for c in client.connections]
+    for data in [*inputs, *(request.body for request in client.requests)]:
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            return data[max(0, error.start - 40) : error.end + 40]
+        if data.startswith(_BOM):
+            return data[:80]
+    return None
+
+
+add_observed_case(
+    FAMILY.must,
+    "C-RPC-02.a",
+    "the client's messages are UTF-8, without a byte order mark",
+    transports=("stdio", "http"),
+    revisions=since("2025-03-26"),
+    source="basic/transports",
+    expects="UTF-8",
+    find_problem=_not_utf8,
+    why="servers refuse the message, or read other characters",
+)
+
+
+# --- lines of the server --------------------------------------------------------------
+
+
+def _with_text(message: dict[str, Any], text: str = _TEXT) -> dict[str, Any]:
+    """Return an answer with a text in the `_meta` of its result."""
+    meta = {**message["result"].get("_meta", {}), "mcpwire.example/text": text}
+    return {**message, "result": {**message["result"], "_meta": meta}}
+
+
+_PAUSE_S: Final = 0.002
+"""Pause between two parts of a line, so that the client reads them separately.
+
+If it still reads them together, the case tests less, and passes.
+"""
+
+
+async def _write_in_parts(exchange: Exchange, message: dict[str, Any]) -> None:
+    line = encode(_with_text(message)) + b"\n"
+    start = line.index(_TEXT.encode())
+    cuts = [0, 1, *range(start, start + 8), len(line) - 2, len(line) - 1, len(line)]
+    for begin, end in pairwise(cuts):
+        await exchange.write(line[begin:end])
+        await asyncio.sleep(_PAUSE_S)
+
+
+add_undisturbed_case(
+    once.robust,
+    "C-F11.a",
+    "a line of the server may arrive in parts, split anywhere",
+    rules=("TR-STDIO-01",),
+    change=answer_with(_write_in_parts),
+    sends="each answer in parts, also split within a character and before the line end",
+    why="answers across a buffer boundary are lost",
+)
+
+
+async def _write_together(exchange: Exchange, message: dict[str, Any]) -> None:
+    log = {"level": "info", "data": "mcpwire"}
+    line = encode(make_message("notifications/message", log)) + b"\n"
+    await exchange.write(line * 3 + encode(message) + b"\n" + line + line[:20])
+    await exchange.write(line[20:])
+
+
+add_undisturbed_case(
+    once.robust,
+    "C-F11.b",
+    "several lines of the server may arrive at once",
+    revisions=LEGACY,
+    change=answer_with(_write_together, is_handshake=False),
+    sends="each answer in one write with log messages before and after it",
+    why="answers that follow a notification are lost or late",
+)
+
+
+async def _write_crlf(exchange: Exchange, message: dict[str, Any]) -> None:
+    await exchange.write(b"\r\n\n" + encode(message) + b"\r\n \n")
+
+
+add_undisturbed_case(
+    once.robust,
+    "C-F12.a",
+    "lines may end with CR LF, and blank lines are ignored",
+    change=answer_with(_write_crlf),
+    sends="each answer with CR LF at its end, between blank lines",
+    why="servers on Windows write such lines",
+)
+
+
+async def _write_text_lines(exchange: Exchange, message: dict[str, Any]) -> None:
+    await exchange.write(b"Server started.\n{ 'level': 'info' }\n[1]\n")
+    await exchange.write(encode(message) + b"\nnull\n")
+
+
+add_undisturbed_case(
+    once.robust,
+    "C-F12.b",
+    "lines of the server that are no messages are ignored",
+    change=answer_with(_write_text_lines),
+    sends="lines of text and of other JSON values around each answer",
+    why="one `print` in a server ends all calls",
+)
+
+
+async def _write_invalid_utf8(exchange: Exchange, message: dict[str, Any]) -> None:
+    await exchange.write(b"caf\xe9 \xff\x00\n" + encode(message) + b"\n")
+
+
+add_undisturbed_case(
+    once.robust,
+    "C-F13.a",
+    "a line that is not UTF-8 is ignored",
+    change=answer_with(_write_invalid_utf8),
+    sends="a line of text in Latin-1 before each answer",
+    why="one log line of a server ends all calls",
+)
+
+
+def _start_with_bom(client: ClientSubject) -> None:
+    client.on_connect = lambda connection: connection.write(_BOM)
+
+
+add_undisturbed_case(
+    once.robust,
+    "C-F13.b",
+    "a byte order mark before the first line is ignored",
+    change=_start_with_bom,
+    sends="a byte order mark before the first answer",
+    why="servers on Windows write one",
+)
+
+
+async def _write_unicode(exchange: Exchange, message: dict[str, Any]) -> None:
+    lines = b"\x0b \x0c \x1c \x1e".decode()  # str.splitlines splits there
+    line = encode(_with_text(message, f"{_TEXT} \ud7ff \uffff {lines} SMILE"))
+    await exchange.write(line.replace(b"SMILE", b"\\ud83d\\ude00 \\u00e9 \\/") + b"\n")
+
+
+add_undisturbed_case(
+    once.robust,
+    "C-F13.c",
+    "only a line feed ends a line; characters may be escaped",
+    rules=("TR-STDIO-01",),
+    change=answer_with(_write_unicode),
+    sends="U+2028, U+2029 and U+0085 in each answer, and an escaped surrogate pair",
+    why="text from web pages splits the message",
+)
+
+
+async def _write_long_line(exchange: Exchange, message: dict[str, Any]) -> None:
+    await exchange.write(encode(_with_text(message, "x" * 8_000_000)) + b"\n")
+
+
+def _first_answer_long(client: ClientSubject) -> None:
+    answer_with(_write_long_line, is_handshake=False)(client)
+    client.first = next(iter(client.answers.values()))
+    client.answers = {}
+
+
+add_undisturbed_case(
+    once.robust,
+    "C-A16.a",
+    "a line of the server may have 8 MB",
+    change=_first_answer_long,
+    sends="an answer of 8 MB",
+    why="results with images and files are lost, and the connection with them",
+    is_quick=False,
+)
+
+
+# --- stderr of the server -------------------------------------------------------------
+
+
+async def _write_errors(exchange: Exchange) -> None:
+    await asyncio.gather(
+        *(
+            connection.write_stderr(b"ERROR: Traceback (most recent call last):\n")
+            for connection in exchange.client.connections
+        )
+    )
+
+
+add_undisturbed_case(
+    FAMILY.should,
+    "C-TR-STDIO-05.a",
+    "text on stderr is no error",
+    revisions=since("2025-11-25"),
+    source=_STDIO,
+    change=before_first_answer(_write_errors),
+    sends="a line with `ERROR` on stderr before an answer",
+    why="servers log to stderr, and clients give up",
+)
+
+
+def _flood_stderr(client: ClientSubject) -> None:
+    need_operation(client)
+    text = b"".join(b"log line %d of the server\n" % i for i in range(20_000))
+
+    async def write(connection: PipeConnection) -> None:
+        await connection.write_stderr(text)
+
+    async def answer(exchange: Exchange) -> None:
+        for connection in client.connections:
+            await connection.write_stderr(text)
+        await exchange.correct()
+
+    client.on_connect = write
+    client.first = answer
+
+
+add_undisturbed_case(
+    once.robust,
+    "C-A16.b",
+    "much text on stderr does not block the server",
+    rules=("TR-STDIO-05",),
+    change=_flood_stderr,
+    sends="half a megabyte on stderr before the handshake, and again before an answer",
+    why="calls hang as soon as a server has logged 64 KiB",
+)
+
+
+# --- life of the process --------------------------------------------------------------
+
+
+def _ended_too_early(client: ClientSubject) -> object:
+    need_ending(client)
+    for connection in client.connections:
+        if not connection.input_ended.is_set():
+            return f"{'' if connection.terminated else 'no '}SIGTERM, no end of stdin"
+    return None
+
+
+def _add_shutdown_cases(revisions: tuple[str, ...], rule: str, source: str) -> None:
+    add_observed_case(
+        FAMILY.should,
+        f"C-{rule}.a",
+        "at its end a client first closes the server's stdin",
+        revisions=revisions,
+        source=source,
+        expects="the end of stdin, before any signal",
+        find_problem=_ended_too_early,
+        why="servers lose what they have not saved",
+    )
+
+    @own.should(
+        f"C-{rule}.b",
+        "a client ends a server that ignores the end of its stdin and SIGTERM",
+        revisions=revisions,
+        source=source,
+        sends="nothing: the server keeps running",
+        expects="the process has ended before the client ends",
+        why="processes accumulate on the user's machine",
+        is_quick=False,
+    )
+    async def stubborn_server(client: ClientSubject) -> None:
+        need_ending(client)
+        client.keeps_processes = True
+        client.run_s += 30.0
+        await client.run()
+        if client.left_processes:
+            client.raise_broken(
+                "no process of the server after the end of the client",
+                "the process was still running",
+            )
+
+
+_add_shutdown_cases(LEGACY, "LIFE-12", "basic/lifecycle#shutdown")
+_add_shutdown_cases(MODERN, "TR-STDIO-12", "basic/transports/stdio#shutdown")
+
+
+@own.robust(
+    "C-F02.a",
+    "a client whose server exits at once ends",
+    sends="the exit of the process with code 1",
+    expects="the client ends, without a signal",
+    why="the client hangs if a server cannot start",
+)
+async def exit_at_once(client: ClientSubject) -> None:
+    need_ending(client)
+    client.on_connect = lambda connection: connection.exit(1)
+    await client.run()
+
+
+async def _run_without_answer(
+    client: ClientSubject, end: Callable[[PipeConnection], Awaitable[object]]
+) -> None:
+    need_operation(client)
+    need_ending(client)
+
+    async def handle(_: Exchange) -> None:
+        for connection in client.connections:
+            await end(connection)
+
+    client.first = handle
+    await client.run()
+    client.need_first_request()
+
+
+@own.robust(
+    "C-F04.a",
+    "a client whose server exits during a request does not wait for the answer",
+    sends="the exit of the process with code 1, in place of an answer",
+    expects="the client ends, without a signal",
+    why="calls hang after the crash of a server",
+)
+async def exit_in_a_request(client: ClientSubject) -> None:
+    await _run_without_answer(client, lambda connection: connection.exit(1))
+
+
+@own.robust(
+    "C-F05.a",
+    "a client whose server closes its stdout does not wait for the answer",
+    rules=("LIFE-13",),
+    sends="the end of stdout in place of an answer; the process keeps running",
+    expects="the client ends, without a signal",
+    why="calls hang after the crash of a server behind a wrapper",
+)
+async def closed_output(client: ClientSubject) -> None:
+    await _run_without_answer(client, lambda connection: connection.close_output())

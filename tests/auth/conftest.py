@@ -1,8 +1,0 @@
-"""The helpers in this folder are modules that its tests import."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,285 @@
+"""Clients with a seeded fault each: mcpwire's client, changed on the wire.
+
+::
+
+    @outgoing("C-LIFE-01.a")
+    def initialize_is_second(message): ...
+
+`outgoing` changes messages of the client, `incoming` those that it receives, and
+`requests` its HTTP requests. The function returns the messages (or bytes) that take the
+place of the message, or ``None`` to leave it as it is. It is made anew for each client,
+if it is a class. `reader` reads a line from the server's stdout, `closer` ends its
+process, and `spawner` starts it, as coroutine functions. `exchanges` gets an HTTP
+request and a coroutine function that sends one; it returns the response. `use=`
+replaces what the client does, and `faulty_use` marks a coroutine function that uses it
+wrongly.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import json
+
+import attrs
+import httpx
+
+import mcpwire
+from mcpwire import types
+from mcpwire.transports import Messages
+from mcpwire.transports.targets import Stdio
+
+MUTANTS = []
+ENDING = []
+"""Tasks that wait for the end of processes."""
+
+
+@attrs.frozen
+class Mutant:
+    """A change of a client, and the case that finds it."""
+
+    case: str
+    hook: str
+    change: object
+    transports: tuple[str, ...] = ("stdio", "http")
+    use: object = None
+
+    @property
+    def name(self):
+        return f"{self.case} {self.change.__name__}"
+
+    def make(self):
+        """Return a client function with the change."""
+        hooks = {} if self.hook is None else {self.hook: self.change}
+        return make_client(use=self.use, **hooks)
+
+
+def _decorator(hook):
+    def mutant(case, *transports, use=None):
+        def add(change):
+            places = transports or ("stdio", "http")
+            wanted = change if hook is None else use
+            MUTANTS.append(Mutant(case, hook, change, places, wanted))
+            return change
+
+        return add
+
+    return mutant
+
+
+outgoing = _decorator("outgoing")
+incoming = _decorator("incoming")
+requests = _decorator("requests")
+exchanges = _decorator("exchanges")
+reader = _decorator("reader")
+closer = _decorator("closer")
+spawner = _decorator("spawner")
+faulty_use = _decorator(None)
+
+
+def make_client(*, use=None, **hooks):
+    """Return a client function; `use`: coroutine function that uses the client."""
+
+    async def client(where):
+        if not hooks:  # mcpwire's own transports
+            await (use or use_all)(where)
+            return
+        # A class makes one change for each client.
+        changes = {
+            hook: change() if isinstance(change, type) else change
+            for hook, change in hooks.items()
+        }
+        wire = Wire(**changes)
+        async with wire.target(where) as target:
+            await (use or use_all)(target)
+
+    return client
+
+
+async def use_all(target, **options):
+    """Use each feature of the server once."""
+    client = mcpwire.Client(
+        target,
+        sampling=lambda _: types.CreateMessageResult(
+            role="assistant", content=types.TextContent("a text"), model="none"
+        ),
+        elicitation=lambda form: dict.fromkeys(
+            form.requested_schema.required or (), "a text"
+        ),
+        roots=["file:///tmp"],
+        **options,
+    )
+    async with client:
+        await client.list_tools()
+        assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).text
+        for resource in await client.list_resources():
+            await client.read_resource(resource.uri)
+        for prompt in await client.list_prompts():
+            await client.get_prompt(prompt.name)
+
+
+def _apply(change, value):
+    changed = None if change is None else change(value)
+    return [value] if changed is None else changed
+
+
+def _encode(message):
+    return message if isinstance(message, bytes) else json.dumps(message).encode()
+
+
+async def read_line(stream):
+    return await stream.readline()
+
+
+async def close_input(process):
+    process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), 2)
+    except TimeoutError:
+        process.kill()
+
+
+class Wire(httpx.AsyncHTTPTransport):
+    """The transport of a client, with changes."""
+
+    def __init__(
+        self,
+        *,
+        outgoing=None,
+        incoming=None,
+        requests=None,
+        exchanges=None,
+        reader=read_line,
+        closer=close_input,
+        spawner=asyncio.create_subprocess_exec,
+    ):
+        super().__init__(verify=False)  # quick: it reads no certificates
+        self.outgoing, self.incoming, self.requests = outgoing, incoming, requests
+        self.exchanges = exchanges
+        self.reader, self.closer, self.spawner = reader, closer, spawner
+
+    @contextlib.asynccontextmanager
+    async def target(self, where):
+        """Yield the target of `mcpwire.Client` for a URL or a command."""
+        if isinstance(where, Stdio):
+            async with contextlib.AsyncExitStack() as stack:
+
+                async def open():
+                    return await stack.enter_async_context(self.process(where))
+
+                # A client that stops at a message opens no second connection.
+                may_stop = self.incoming or self.reader is not read_line
+                yield await open() if may_stop else Messages(open=open)
+        else:
+            async with httpx.AsyncClient(transport=self) as http_client:
+                yield mcpwire.Http(where, http_client=http_client)
+
+    # Over stdio
+
+    @contextlib.asynccontextmanager
+    async def process(self, command):
+        process = await self.spawner(
+            command.command, *command.args, stdin=-1, stdout=-1, limit=1 << 26
+        )
+        received = []
+
+        async def send(line):
+            for message in _apply(self.outgoing, json.loads(line)):
+                process.stdin.write(_encode(message) + b"\n")
+            await process.stdin.drain()
+
+        async def receive():
+            while not received:
+                line = await self.reader(process.stdout)
+                if not line:
+                    return None
+                if self.incoming is None:
+                    return line.strip()
+                received.extend(_apply(self.incoming, json.loads(line)))
+            return _encode(received.pop(0))
+
+        async def close():
+            await self.closer(process)
+
+        try:
+            yield Messages(send, receive, close=close, form="bytes")
+        finally:
+            if process.returncode is None:
+                process.kill()
+            # While a descendant has its stdout, it does not end.
+            ENDING.append(asyncio.create_task(process.wait()))
+            await asyncio.wait(ENDING[-1:], timeout=2)
+
+    # Over HTTP
+
+    async def handle_async_request(self, request):
+        if self.requests is not None:
+            request = self.requests(request) or request
+        messages = [None]
+        if request.method == "POST":
+            messages = _apply(self.outgoing, json.loads(request.content))
+        response = None
+        for message in messages:
+            response = await self._send(request, message)
+        if response is None:  # the message is dropped
+            return httpx.Response(202)
+        return response
+
+    async def _send(self, request, message):
+        content = b"" if message is None else _encode(message)
+        headers = [
+            (k, v) for k, v in request.headers.raw if k.lower() != b"content-length"
+        ]
+        copy = httpx.Request(
+            request.method,
+            request.url,
+            headers=headers,
+            content=content or None,
+            extensions=request.extensions,
+        )
+        send = super().handle_async_request
+        change = self.exchanges
+        response = await (change(copy, send) if change else send(copy))
+        kind = response.headers.get("content-type", "")
+        if self.incoming is not None and "event-stream" in kind:
+            response.stream = Events(response.stream, self.incoming)
+        if self.incoming is None or "json" not in kind:
+            return response
+        body = json.loads(await response.aread())
+        (changed,) = _apply(self.incoming, body)
+        headers = {k: v for k, v in response.headers.items() if k != "content-length"}
+        return httpx.Response(
+            response.status_code, headers=headers, content=_encode(changed)
+        )
+
+
+class Events(httpx.AsyncByteStream):
+    """An event stream with changed messages."""
+
+    def __init__(self, stream, incoming):
+        self.stream, self.incoming = stream, incoming
+
+    async def __aiter__(self):
+        rest = b""
+        async for data in self.stream:
+            *events, rest = (rest + data).split(b"\n\n")
+            for event in events:
+                head, found, body = event.partition(b"data: ")
+                if not found or not body:
+                    yield event + b"\n\n"
+                    continue
+                for message in _apply(self.incoming, json.loads(body)):
+                    yield head + b"data: " + _encode(message) + b"\n\n"
+        yield rest
+
+    async def aclose(self):
+        await self.stream.aclose()
+
+
+AREAS = ("lifecycle", "messages", "http", "features", "stateless", "authorization")
+
+
+def load():
+    """Import all mutants."""
+    for area in AREAS:
+        importlib.import_module(f"client_mutants_{area}")

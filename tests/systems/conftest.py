@@ -1,8 +1,0 @@
-"""The five covered systems, line by line: see `docs/contributing/systems.md`."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
