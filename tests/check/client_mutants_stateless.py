@@ -192,7 +192,7 @@ async def falls_back_after_json_rpc_errors_only(target):
         if not isinstance(error.__cause__, mcpwire.RPCError):
             raise
         await _list_in_session(target)
-    else:
+    finally:
         await client.aclose()
 
 

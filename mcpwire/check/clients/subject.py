@@ -50,6 +50,8 @@ HANDSHAKE: Final = frozenset({"initialize", "server/discover"})
 _RELAY: Final = Path(__file__).with_name("relay.py")
 _OUTPUT_TAIL: Final = 16_384
 _CLOSE_GRACE_S: Final = 1.0
+_FIRST_IDLE_S: Final = 3.0
+"""Shortest time without a message after which a client counts as staying running."""
 _IDLE_S: Final = 1.0
 """Shortest time without a message after which a client that stays running is done."""
 _UNCOMPARED: Final = frozenset(
@@ -517,7 +519,7 @@ class ClientSubject:
         if self.idle_s is not None:
             return self.idle_s
         if self.facts.ending is None:
-            return self.bound_s
+            return max(_FIRST_IDLE_S, self.bound_s)
         return max(_IDLE_S, 2 * self.facts.pause_s)
 
     # --- stdio ------------------------------------------------------------------------
