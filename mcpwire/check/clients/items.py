@@ -5,13 +5,13 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.check.subject import META
 from mcpwire.errors import RPCError
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
     from mcpwire.check.clients.subject import ClientSubject
 
-META: Final = "io.modelcontextprotocol/"
 SERVER_INFO: Final = {"name": "mcpwire-check", "version": "1"}
 CAPABILITIES: Final[dict[str, Any]] = {
     "tools": {"listChanged": True},

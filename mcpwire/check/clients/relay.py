@@ -6,10 +6,10 @@
     client ◄─ stdout ── relay ◄─ frames ─── mcpwire check
 
 A frame is a letter, the size of the data as four octets, and the data. To the check:
-``I`` input, ``E`` end of the input, ``S`` SIGTERM, ``B`` the client has closed the
-output. From the check: ``O`` output, ``R`` stderr, ``C`` close the output, ``X`` exit
-with the code in the data. The relay ends with the connection, also if the client does
-not read its output. Only the standard library is used, for a quick start.
+``I`` input, ``E`` end of the input, ``S`` SIGTERM. From the check: ``O`` output, ``R``
+stderr, ``C`` close the output, ``X`` exit with the code in the data. The relay ends
+with the connection, also if the client does not read its output. Only the standard
+library is used, for a quick start.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: report(b"S"))
     work: queue.SimpleQueue[tuple[bytes, bytes]] = queue.SimpleQueue()
     threading.Thread(target=_read_input, args=(report,), daemon=True).start()
-    threading.Thread(target=_do, args=(work, report), daemon=True).start()
+    threading.Thread(target=_do, args=(work,), daemon=True).start()
     with contextlib.suppress(OSError):
         frames = connection.makefile("rb")
         while head := frames.read(HEAD_SIZE):
@@ -58,21 +58,14 @@ def main() -> None:
     os._exit(0)
 
 
-def _do(
-    work: queue.SimpleQueue[tuple[bytes, bytes]], report: Callable[..., None]
-) -> None:
+def _do(work: queue.SimpleQueue[tuple[bytes, bytes]]) -> None:
     """Do the work of each frame; a write may wait for the client."""
     while True:
         kind, data = work.get()
         match kind:
-            case b"O":
-                try:
-                    _write(1, data)
-                except OSError:
-                    report(b"B")
-            case b"R":
-                with contextlib.suppress(OSError):
-                    _write(2, data)
+            case b"O" | b"R":
+                with contextlib.suppress(OSError):  # the client has closed it
+                    _write(1 if kind == b"O" else 2, data)
             case b"C":
                 os.close(1)
             case b"X":

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import attrs
 
-from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, PeerDied, Unobserved
+from mcpwire.check.case import Absent, Broken, NoAnswer, PeerDied, Unobserved
 from mcpwire.check.clients.http import EVENTS, HttpEndpoint, HttpRequest, event
 from mcpwire.check.clients.items import correct_result
 from mcpwire.check.clients.relay import HEAD_SIZE, frame
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
 ENDPOINT: Final = "/mcp"
+UNDISTURBED: Final = "the client sends and ends as with a correct server"
 HANDSHAKE: Final = frozenset({"initialize", "server/discover"})
 _RELAY: Final = Path(__file__).with_name("relay.py")
 _OUTPUT_TAIL: Final = 16_384
@@ -71,7 +72,6 @@ class PipeConnection:
         input_ended: Set at the end of its stdin.
         terminated: Whether the client sent it SIGTERM.
         ended: Set when the process has ended.
-        output_closed: Whether the client has closed the process's stdout.
     """
 
     def __init__(self, writer: asyncio.StreamWriter, transcript: Transcript) -> None:
@@ -80,7 +80,6 @@ class PipeConnection:
         self.input_ended = asyncio.Event()
         self.terminated = False
         self.ended = asyncio.Event()
-        self.output_closed = False
         self._writer = writer
         self._transcript = transcript
 
@@ -561,8 +560,6 @@ class ClientSubject:
                 connection.input_ended.set()
             case b"S":
                 connection.terminated = not self._is_stopping
-            case b"B":
-                connection.output_closed = True
         if kind != b"I":  # its messages are counted one by one
             self._changed.set()
 
@@ -707,7 +704,7 @@ class ClientSubject:
                 counts[" ".join(filter(None, (message.method, str(name or ""))))] += 1
         return counts
 
-    async def run_undisturbed(self, expected: str) -> None:
+    async def run_undisturbed(self, expected: str = UNDISTURBED) -> None:
         """Run the client; it must send and end as with a correct server.
 
         Raises:
@@ -750,10 +747,6 @@ class ClientSubject:
     def raise_broken(self, expected: str, actual: object) -> NoReturn:
         """Raise the finding that the client breaks the rule."""
         raise Broken(expected, printable(actual))
-
-    def raise_lenient(self, expected: str, actual: object) -> NoReturn:
-        """Raise the finding that the client accepts what it must refuse."""
-        raise Lenient(expected, printable(actual))
 
     def raise_absent(self, what: str) -> NoReturn:
         """Raise that the client lacks the feature under test."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Start
 from mcpwire.check.clients.items import correct_result
-from mcpwire.check.clients.subject import HANDSHAKE
+from mcpwire.check.clients.subject import HANDSHAKE, UNDISTURBED
 from mcpwire.check.subject import printable
 from mcpwire.errors import RPCError
 
@@ -37,7 +37,7 @@ def add_undisturbed_case(
     change: Callable[[ClientSubject], object],
     **attributes: Any,
 ) -> None:
-    """Add a case whose server is unusual, but must not disturb the client.
+    """Add a case with an unusual server that must not disturb the client.
 
     Args:
         add: `Family.must`, `Family.should` or `Family.robust`.
@@ -46,13 +46,12 @@ def add_undisturbed_case(
         change: Changes the server before the client runs.
         attributes: Further attributes of the case.
     """
-    expects = "the client sends and ends as with a correct server"
 
     async def run(client: ClientSubject) -> None:
         change(client)
-        await client.run_undisturbed(expects)
+        await client.run_undisturbed()
 
-    add(id, title, start=Start.OWN, expects=expects, **attributes)(run)
+    add(id, title, start=Start.OWN, expects=UNDISTURBED, **attributes)(run)
 
 
 def add_observed_case(

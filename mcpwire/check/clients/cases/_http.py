@@ -159,7 +159,7 @@ async def run_patiently(client: ClientSubject, *, must_end: bool = False) -> Non
 def add_ending_case(
     add: AddCase, id: str, title: str, *, respond: Respond, **attributes: Any
 ) -> None:
-    """Add a case whose first request after the handshake never succeeds.
+    """Add a case in which the first request after the handshake never succeeds.
 
     Args:
         add: `Family.must`, `Family.should` or `Family.robust`.

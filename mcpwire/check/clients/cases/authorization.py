@@ -97,7 +97,7 @@ def _add_success_case(
     paths: tuple[str, ...] = (),
     **attributes: Any,
 ) -> None:
-    """Add a case whose server is unusual but valid: the client must log in.
+    """Add a case with an unusual but valid server: the client must log in.
 
     `paths` are requested in this order; others may be requested between them.
     """
@@ -128,7 +128,7 @@ def _add_refusal_case(
     by_code: bool = True,
     **attributes: Any,
 ) -> None:
-    """Add a case whose login the client must end.
+    """Add a case in which the client must end the login.
 
     Args:
         add: A method of the family.
@@ -960,7 +960,7 @@ def _expire(login: Login) -> None:
 
 
 async def _need_refresh(client: ClientSubject) -> tuple[Login, list[Step]]:
-    """Return a login whose first token expires, and its refresh requests."""
+    """Return a login with a first token that expires, and its refresh requests."""
     await need_login(client, by_code=True)
     login = await shared_login(client, "expired", _expire)
     steps = [s for s in login.find("token") if "refresh_token" in s.values]

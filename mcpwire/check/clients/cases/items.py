@@ -12,6 +12,7 @@ from mcpwire.check.cases._items import LISTS, ListKind
 from mcpwire.check.clients.cases._canary import Canary
 from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
 from mcpwire.check.clients.items import ECHO, RESOURCE, text_result
+from mcpwire.check.clients.subject import UNDISTURBED
 from mcpwire.check.subject import printable
 
 if TYPE_CHECKING:
@@ -225,11 +226,10 @@ def _add_results_case(
     changes: Callable[[ClientSubject], Mapping[str, ResultChange]],
     **attributes: Any,
 ) -> None:
-    """Add a case whose server changes the results of some methods.
+    """Add a case with changed results of some methods.
 
     `changes` returns method -> function that returns the changed result.
     """
-    expects = "the client sends and ends as with a correct server"
 
     async def run(client: ClientSubject) -> None:
         changed = changes(client)
@@ -237,9 +237,9 @@ def _add_results_case(
             client.raise_absent(f"request of {', '.join(changed)}")
         for method, change in changed.items():
             client.answers[method] = partial(_answer_changed, change)
-        await client.run_undisturbed(expects)
+        await client.run_undisturbed()
 
-    add(id, title, expects=expects, **attributes)(run)
+    add(id, title, expects=UNDISTURBED, **attributes)(run)
 
 
 async def _answer_changed(change: ResultChange, exchange: Exchange) -> None:
@@ -413,7 +413,7 @@ _FAULTS: Final[tuple[dict[str, Any], ...]] = (
     "an invalid tool does not hide the other tools",
     needs=("sends:tools/list",),
     sends="a list with tools that lack a schema, or have an invalid one",
-    expects="the client sends and ends as with a correct server",
+    expects=UNDISTURBED,
     why="one faulty tool makes all tools of the server unusable",
 )
 async def invalid_tools(client: ClientSubject) -> None:
@@ -430,7 +430,7 @@ async def invalid_tools(client: ClientSubject) -> None:
     client.answers["tools/list"] = partial(
         _answer_changed, lambda r: {**r, "tools": [*invalid, *r["tools"]]}
     )
-    await client.run_undisturbed("the client sends and ends as with a correct server")
+    await client.run_undisturbed()
 
 
 _URIS: Final = [

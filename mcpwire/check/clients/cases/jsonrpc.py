@@ -17,7 +17,7 @@ from mcpwire.check.clients.cases._forms import (
     need_operation,
 )
 from mcpwire.check.clients.items import correct_result
-from mcpwire.check.clients.subject import id_key, make_message
+from mcpwire.check.clients.subject import UNDISTURBED, id_key, make_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -468,7 +468,7 @@ async def run_with_two_requests(client: ClientSubject) -> list[Message]:
             answered.set()
 
     handle_requests(client, hold)
-    await client.run_undisturbed("the client sends and ends as with a correct server")
+    await client.run_undisturbed()
     if not found:
         client.raise_absent("second request before the first answer")
     return found
@@ -480,7 +480,7 @@ async def run_with_two_requests(client: ClientSubject) -> list[Message]:
     transports=("stdio",),
     is_once=True,
     sends="the answer to a second request before that to the first",
-    expects="the client sends and ends as with a correct server",
+    expects=UNDISTURBED,
     why="calls get the answers of others",
 )
 async def out_of_order(client: ClientSubject) -> None:

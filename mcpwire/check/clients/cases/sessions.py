@@ -16,6 +16,7 @@ from mcpwire.check.clients.cases._http import (
     run_patiently,
     wait_longer,
 )
+from mcpwire.check.clients.subject import UNDISTURBED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,6 @@ _PAGE: Final = "basic/transports#session-management"
 _ID: Final = "mcp-session-id"
 _VERSION: Final = "mcp-protocol-version"
 _VISIBLE: Final = "".join(map(chr, range(0x21, 0x7F)))
-_RENEWALS: Final = 20
 
 
 # --- the id on each request -----------------------------------------------------------
@@ -89,7 +89,7 @@ async def id_of_response(client: ClientSubject) -> None:
 
 async def _run_with_id(client: ClientSubject, id: str) -> None:
     client.session_id = id
-    await client.run_undisturbed("the client sends and ends as with a correct server")
+    await client.run_undisturbed()
 
 
 @once.must(
@@ -181,14 +181,13 @@ async def new_session(client: ClientSubject) -> None:
     "a request that got 404 is repeated in the new session",
     start=Start.OWN,
     sends="404 to the first request of the session, and to all others with its id",
-    expects="the client sends and ends as with a correct server",
+    expects=UNDISTURBED,
     why="the call fails, although the server did not begin it",
 )
 async def repeated_request(client: ClientSubject) -> None:
     _expire_sessions(client, 1)
-    expected = "the client sends and ends as with a correct server"
     try:
-        await client.run_undisturbed(expected)
+        await client.run_undisturbed()
     finally:
         if len(_session_starts(client)) < 2:
             client.raise_absent("new session after 404")

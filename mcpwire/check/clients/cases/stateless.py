@@ -14,7 +14,7 @@ from mcpwire.check.clients.cases._forms import (
 )
 from mcpwire.check.clients.http import EVENTS
 from mcpwire.check.clients.items import ADD, ECHO, correct_result
-from mcpwire.check.clients.subject import ENDPOINT
+from mcpwire.check.clients.subject import ENDPOINT, UNDISTURBED
 from mcpwire.check.subject import META, decode_messages
 from mcpwire.errors import InvalidMessage
 from mcpwire.wire.headers import decode_value
@@ -564,7 +564,7 @@ async def requests_of_server(client: ClientSubject) -> None:
     needs=("sends:server/discover",),
     start=Start.OWN,
     sends="results without `resultType`",
-    expects="the client sends and ends as with a correct server",
+    expects=UNDISTURBED,
     why="servers with this fault exist, and proxies of servers of earlier revisions",
 )
 async def no_result_type(client: ClientSubject) -> None:
