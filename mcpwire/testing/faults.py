@@ -19,7 +19,7 @@ from mcpwire.limits import choice_validator
 from mcpwire.testing.wire import at_random, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from mcpwire.testing.wire import Split as SplitRule
 
@@ -45,40 +45,11 @@ class Pause:
 Item: TypeAlias = bytes | Pause | _End
 """The output of a stage."""
 
+Stage: TypeAlias = "Generator[Iterable[Item], bytes | None, None]"
+"""Transforms the bytes of one direction to items.
 
-class Stage:
-    """A transformation of the bytes of one direction; this one changes nothing."""
-
-    def feed(self, data: bytes) -> Iterable[Item]:
-        """Transform bytes to items; the first bytes are none."""
-        return (data,)
-
-    def finish(self) -> Iterable[Item]:
-        """Return the held-back items at the end of the stream."""
-        return ()
-
-
-class _Lines(Stage):
-    """A stage that passes complete lines, each with its number, to `change`."""
-
-    def __init__(self, change: Callable[[bytes, int], Iterable[Item]]) -> None:
-        self._change = change
-        self._partial: list[bytes] = []
-        self._count = 0
-
-    def feed(self, data: bytes) -> Iterator[Item]:
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            complete = b"".join([*self._partial, line, b"\n"])
-            self._partial.clear()
-            self._count += 1
-            yield from self._change(complete, self._count)
-        if rest:
-            self._partial.append(rest)
-
-    def finish(self) -> Iterator[Item]:
-        if self._partial:
-            yield b"".join(self._partial)
+The first bytes are none. ``None`` asks for the items that are held back at the end.
+"""
 
 
 class Chain:
@@ -86,58 +57,93 @@ class Chain:
 
     def __init__(self, faults: Sequence[Fault], toward: str, seed: int) -> None:
         rng = random.Random(f"{seed} {toward}")  # noqa: S311 - to repeat a test
-        self._stages = [f.make_stage(rng) for f in faults if f.toward == toward]
+        self._stages = [f.stage(rng) for f in faults if f.toward == toward]
+        for stage in self._stages:
+            next(stage)
 
     def start(self) -> list[Item]:
         """Return the items before any bytes."""
-        return self._collect(lambda stage: stage.feed(b""))
+        return self._transform([], b"")
 
     def feed(self, data: bytes) -> list[Item]:
         """Transform bytes by all stages."""
-        return self._apply_stages([data], 0)
+        return self._transform([data])
 
     def finish(self) -> list[Item]:
         """Return the held-back items at the end of the stream, and `END`."""
-        return [*self._collect(lambda stage: stage.finish()), END]
+        return [*self._transform([], None), END]
 
-    def _collect(self, produce: Callable[[Stage], Iterable[Item]]) -> list[Item]:
-        """Return the items of each stage, transformed by the stages after it."""
-        items: list[Item] = []
-        for index, stage in enumerate(self._stages, 1):
-            items += self._apply_stages(produce(stage), index)
-        return items
-
-    def _apply_stages(self, items: Iterable[Item], index: int) -> list[Item]:
-        items = list(items)
-        for stage in self._stages[index:]:
+    def _transform(self, items: list[Item], *to_each: bytes | None) -> list[Item]:
+        """Send items through all stages, and then something to each stage itself."""
+        for stage in self._stages:
             outputs: list[Item] = []
-            for item in items:
-                outputs += stage.feed(item) if isinstance(item, bytes) else [item]
+            for item in (*items, *to_each):
+                outputs += (
+                    [item] if isinstance(item, (Pause, _End)) else stage.send(item)
+                )
             items = outputs
         return [item for item in items if item != b""]
+
+
+def _change_lines(
+    change: Callable[[bytes, int], Iterable[Item]], held: Sequence[bytes] = ()
+) -> Stage:
+    """Change complete lines, given each with its number; `held` follows at the end."""
+    buffer, number = bytearray(), 0
+    items: list[Item] = []
+    while True:
+        data = yield items
+        items = [*held, bytes(buffer)] if data is None else []
+        buffer += data or b""
+        if data and b"\n" in data:
+            *lines, buffer = buffer.split(b"\n")
+            for line in lines:
+                number += 1
+                items += change(bytes(line) + b"\n", number)
+
+
+def _change_bytes(at: int, count: int, change: Callable[[bytes], bytes]) -> Stage:
+    """Change some bytes at an offset, in one piece or in several."""
+    items: list[Item] = []
+    while True:
+        data = (yield items) or b""
+        start, end = max(at, 0), min(max(at + count, 0), len(data))
+        at -= len(data)
+        if start < end:
+            data = data[:start] + change(data[start:end]) + data[end:]
+        items = [data]
+
+
+def _insert(item: Item, after: int) -> Stage:
+    """Insert an item once, after some bytes."""
+    items: list[Item] = []
+    while True:
+        data = (yield items) or b""
+        if 0 <= after <= len(data):
+            items, after = [data[:after], item, data[after:]], -1
+        else:
+            items, after = [data], after - len(data)
 
 
 # --- the faults
 
 
-def _check_chance(_: Any, __: Any, value: float) -> None:
-    if not 0 < value <= 1:
-        raise ValueError(f"chance must be above 0 and at most 1, got {value!r}")
+def _validator(is_valid: Callable[[Any], bool], rule: str) -> Any:
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None and not is_valid(value):
+            raise ValueError(f"{attribute.name} must {rule}, got {value!r}")
+
+    return check
 
 
-def _check_positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if value is not None and not value > 0:
-        raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
-
-
-def _check_byte(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if type(value) is not int or not 0 <= value <= 255:
-        raise ValueError(f"{attribute.name} must be from 0 to 255, got {value!r}")
-
-
-def _check_not_negative(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if not value >= 0:
-        raise ValueError(f"{attribute.name} must not be negative, got {value!r}")
+_check_chance: Final = _validator(
+    lambda value: 0 < value <= 1, "be above 0 and at most 1"
+)
+_check_positive: Final = _validator(lambda value: value > 0, "be above zero")
+_check_byte: Final = _validator(
+    lambda value: type(value) is int and 0 <= value <= 255, "be from 0 to 255"
+)
+_check_not_negative: Final = _validator(lambda value: value >= 0, "not be negative")
 
 
 def _numbers(value: int | Iterable[int] | None) -> tuple[int, ...] | None:
@@ -158,7 +164,7 @@ class Fault:
         default="client", validator=choice_validator("client", "server")
     )
 
-    def make_stage(self, rng: random.Random) -> Stage:
+    def stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
         raise NotImplementedError
 
@@ -175,7 +181,7 @@ class _MessageFault(Fault):
     message: tuple[int, ...] | None = attrs.field(default=None, converter=_numbers)
     chance: float = attrs.field(default=1.0, validator=_check_chance)
 
-    def make_stage(self, rng: random.Random) -> Stage:
+    def stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
         stage_rng = random.Random(rng.getrandbits(32))  # noqa: S311 - to repeat a test
 
@@ -184,7 +190,7 @@ class _MessageFault(Fault):
             is_changed = is_selected and stage_rng.random() < self.chance
             return self._change(line) if is_changed else (line,)
 
-        return _Lines(change)
+        return _change_lines(change)
 
     def _change(self, line: bytes) -> Iterable[Item]:
         """Return the items that replace a message."""
@@ -263,28 +269,16 @@ class Swap(Fault):
 
     message: int = attrs.field(validator=_check_positive)
 
-    def make_stage(self, rng: random.Random) -> Stage:
+    def stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
-        return _SwapStage(self.message)
+        held: list[bytes] = []
 
+        def swap(line: bytes, number: int) -> Iterable[Item]:
+            items = [] if number == self.message else [line, *held]
+            held[:] = [] if items else [line]
+            return items
 
-class _SwapStage(_Lines):
-    def __init__(self, swapped: int) -> None:
-        super().__init__(self._swap)
-        self._swapped = swapped
-        self._held = b""
-
-    def _swap(self, line: bytes, number: int) -> Iterable[Item]:
-        if number == self._swapped:
-            self._held = line
-            return ()
-        held, self._held = self._held, b""
-        return (line, held) if held else (line,)
-
-    def finish(self) -> Iterator[Item]:
-        if self._held:
-            yield self._held
-        yield from super().finish()
+        return _change_lines(swap, held)
 
 
 @attrs.frozen(kw_only=True)
@@ -303,24 +297,18 @@ class Split(Fault):
     longest: int | None = attrs.field(default=None, validator=_check_positive)
     gap: float = attrs.field(default=0.0, validator=_check_not_negative)
 
-    def make_stage(self, rng: random.Random) -> Stage:
+    def stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
         split: SplitRule = self.size if self.at is None else self.at
         if self.longest is not None:
             split = at_random(rng.getrandbits(32), self.longest)
-        return _SplitStage(split, self.gap)
-
-
-@attrs.define
-class _SplitStage(Stage):
-    split: SplitRule
-    gap: float
-
-    def feed(self, data: bytes) -> Iterator[Item]:
-        for part in cut(data, self.split):
-            yield part
-            if self.gap:
-                yield Pause(self.gap)
+        pause: list[Item] = [Pause(self.gap)] if self.gap else []
+        items: list[Item] = []
+        while True:
+            parts = cut((yield items) or b"", split)
+            items = []
+            for part in parts:
+                items += [part, *pause]
 
 
 @attrs.frozen(kw_only=True)
@@ -333,17 +321,15 @@ class Corrupt(Fault):
     """
 
     at: int = attrs.field(validator=_check_not_negative)
-    value: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(_check_byte)
-    )
+    value: int | None = attrs.field(default=None, validator=_check_byte)
 
-    def make_stage(self, rng: random.Random) -> Stage:
+    def stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
 
         def replace_byte(data: bytes) -> bytes:
             return bytes([data[0] ^ 0xFF if self.value is None else self.value])
 
-        return _ReplaceAtOffset(self.at, 1, replace_byte)
+        return _change_bytes(self.at, 1, replace_byte)
 
 
 @attrs.frozen(kw_only=True)
@@ -358,25 +344,9 @@ class Lose(Fault):
     at: int = attrs.field(validator=_check_not_negative)
     count: int = attrs.field(default=1, validator=_check_positive)
 
-    def make_stage(self, rng: random.Random) -> Stage:
+    def stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
-        return _ReplaceAtOffset(self.at, self.count, lambda _: b"")
-
-
-@attrs.define
-class _ReplaceAtOffset(Stage):
-    at: int
-    count: int
-    change: Callable[[bytes], bytes]
-    offset: int = 0
-
-    def feed(self, data: bytes) -> Iterator[Item]:
-        start = max(self.at - self.offset, 0)
-        end = min(max(self.at + self.count - self.offset, 0), len(data))
-        self.offset += len(data)
-        if start < end:
-            data = data[:start] + self.change(data[start:end]) + data[end:]
-        yield data
+        return _change_bytes(self.at, self.count, lambda _: b"")
 
 
 @attrs.frozen(kw_only=True)
@@ -390,32 +360,16 @@ class _OneTimeFault(Fault):
         if self.after_bytes is not None and self.after_message is not None:
             raise ValueError("after_bytes and after_message exclude each other")
 
-    def make_stage(self, rng: random.Random) -> Stage:
+    def stage(self, rng: random.Random) -> Stage:
         """Return a stage for one connection."""
         item = self._item()
         if self.after_message is None:
-            return _InsertAfterBytes(self.after_bytes or 0, item)
+            return _insert(item, self.after_bytes or 0)
         last = self.after_message
-        return _Lines(lambda line, at: (line, item) if at == last else (line,))
+        return _change_lines(lambda line, at: (line, item) if at == last else (line,))
 
     def _item(self) -> Item:
         return END
-
-
-@attrs.define
-class _InsertAfterBytes(Stage):
-    remaining: int
-    item: Item
-    is_over: bool = False
-
-    def feed(self, data: bytes) -> Iterator[Item]:
-        if not self.is_over and len(data) >= self.remaining:
-            self.is_over = True
-            yield data[: self.remaining]
-            yield self.item
-            data = data[self.remaining :]
-        self.remaining -= len(data)
-        yield data
 
 
 @attrs.frozen(kw_only=True)
