@@ -6,7 +6,6 @@ choices of its type (a literal, an enum, a boolean) that start with the typed te
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams
@@ -56,9 +55,9 @@ class Completions:
         return any(
             any(table.completers.values())
             or any(
-                component.suggestions
+                component.completers
                 or any(_choices(component, name) for name in component.arguments)
-                for component in (table[key].component for key in table)
+                for component in map(table.component, table)
             )
             for table in tables
         )
@@ -83,9 +82,6 @@ class Completions:
                 request,
                 runs_in_thread=not completer.is_async,
             )
-        elif name in component.suggestions:
-            suggest = functools.partial(component.suggestions[name], typed)
-            values = await component.caller.run_in_thread(suggest, request.info.owner)
         else:
             start = typed.casefold()
             choices = _choices(component, name)

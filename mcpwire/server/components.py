@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 from base64 import b64decode, urlsafe_b64encode
+from collections import ChainMap
 from functools import partial
 from operator import attrgetter
 from typing import (
@@ -197,7 +198,7 @@ class PromptKeywords(ComponentKeywords, total=False):
 _OPTIONS: Final = {
     "tool": ToolKeywords.__optional_keys__,
     # The last two are internal, for folders and extensions.
-    "resource": ResourceKeywords.__optional_keys__ | {"is_raw", "suggestions"},
+    "resource": ResourceKeywords.__optional_keys__ | {"is_raw", "completers"},
     "prompt": PromptKeywords.__optional_keys__,
 }
 
@@ -275,11 +276,8 @@ class Component:
     caller: Any = None
     """The `FunctionCaller` of the server that it was registered with."""
 
-    completers: dict[str, Signature] = attrs.Factory(dict)
+    completers: Mapping[str, Signature] = attrs.Factory(dict)
     """The functions that complete its arguments; see `completions`."""
-
-    suggestions: Mapping[str, Callable[[str], Sequence[str]]] = attrs.Factory(dict)
-    """Functions that complete arguments: take the typed text, and run in a thread."""
 
     _entries: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
     _prefixed: dict[str, Any] = attrs.field(factory=dict, init=False, repr=False)
@@ -486,7 +484,8 @@ class Table(Generic[C]):
             if self._on_duplicate == "ignore":
                 return Handle(self, key)
         component.caller = self._caller
-        component.completers = self.completers.setdefault(key, {})
+        registered = self.completers.setdefault(key, {})
+        component.completers = ChainMap(registered, dict(component.completers))
         self._components[key] = component
         self.notify_changed()
         return Handle(self, key)

@@ -253,9 +253,9 @@ def add_directory(
             )
     name = folder.root.name
     details = {"name": name if name and _is_utf8(name) else "files", **options}
-    suggestions = {"path": folder.suggest}
+    completers = {"path": folder.suggest}
     return resources.add(
-        base + "{path*}", folder.read, is_raw=True, suggestions=suggestions, **details
+        base + "{path*}", folder.read, is_raw=True, completers=completers, **details
     )
 
 

@@ -31,9 +31,7 @@ class FairPool(Generic[Item]):
     def __init__(self) -> None:
         self._owners: dict[Item, Hashable] = {}
         self._items: dict[Hashable, dict[Item, None]] = {}
-        # The owners by their number of items, and for each owner its rank of equals.
-        self._ranks: dict[int, dict[Hashable, None]] = {}
-        self._rank_of: dict[Hashable, dict[Hashable, None]] = {}
+        self._ranks: dict[int, dict[Hashable, None]] = {}  # owners by number of items
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -64,7 +62,7 @@ class FairPool(Generic[Item]):
             del items[item]
             items[item] = None
             # Of owners with equally many items, an idle one loses its items first.
-            rank = self._rank_of[owner]
+            rank = self._ranks[len(items)]
             del rank[owner]
             rank[owner] = None
 
@@ -84,7 +82,6 @@ class FairPool(Generic[Item]):
         self._owners.clear()
         self._items.clear()
         self._ranks.clear()
-        self._rank_of.clear()
 
     def find_evictable(
         self, owner: Hashable, may_evict: Callable[[Item], bool] = lambda _: True
@@ -134,13 +131,12 @@ class FairPool(Generic[Item]):
 
     def _move_rank(self, owner: Hashable, before: int, after: int) -> None:
         if before:
-            rank = self._rank_of.pop(owner)
+            rank = self._ranks[before]
             del rank[owner]
             if not rank:
                 del self._ranks[before]
         if after:
-            rank = self._rank_of[owner] = self._ranks.setdefault(after, {})
-            rank[owner] = None
+            self._ranks.setdefault(after, {})[owner] = None
 
 
 def client_key(name: str, owner: Hashable) -> str:

@@ -16,7 +16,7 @@ from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
 from mcpwire.limits import check_choice, check_count
 from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.results import resource_contents
-from mcpwire.server.authoring.signature import Parameters, Signature, read_signature
+from mcpwire.server.authoring.signature import Parameters, read_signature
 from mcpwire.server.components import Component, check_options, compose, name_of
 from mcpwire.server.request import EXCERPT, RequestContext, member_of
 from mcpwire.wire.uri_template import UriMatcher, UriTemplate, is_uri
@@ -85,52 +85,68 @@ def make_resource(
 ) -> Resource | Template:
     """Return a resource, or a template if the URI has braces."""
     check_options("resource", options)
+    cls: type[Resource] = Resource
+    member, attributes = "uri", dict[str, Any](hints=_hints(options))
+    template = signature = description = None
     if "{" in uri or "}" in uri:
-        return _template(uri, target, dict(options))
-    if not is_uri(uri):
+        cls, member, template = Template, "uriTemplate", UriTemplate(uri)
+        attributes["matcher"] = UriMatcher(template, options.get("unchecked", ()))
+        if not callable(target):
+            raise TypeError(f"the template {uri!r} needs a function, got {target!r}")
+        if options.get("size") is not None:
+            raise ValueError(f"the template {uri!r} has no size")
+    elif not is_uri(uri):
         raise ValueError(
             f"{uri[:EXCERPT]!r} is not a URI: it needs a scheme (RFC 3986)"
         )
-    resource: Resource = _build(Resource, {"uri": uri}, target, dict(options))
-    if resource.signature is not None and resource.signature.parameters.names:
-        raise TypeError(
-            f"{_qualname(target)} takes "
-            f"{', '.join(resource.signature.parameters.names)}, "
-            f"but {uri!r} has no variables"
-        )
-    return resource
-
-
-def _template(uri: str, target: Any, options: dict[str, Any]) -> Template:
-    template = UriTemplate(uri)
-    matcher = UriMatcher(template, options.get("unchecked", ()))
-    if not callable(target):
-        raise TypeError(f"the template {uri!r} needs a function, got {target!r}")
-    if options.get("size") is not None:
-        raise ValueError(f"the template {uri!r} has no size")
-    component: Template = _build(
-        Template,
-        {"uriTemplate": uri},
-        target,
+    mime_type = options.get("mime_type")
+    if callable(target):
+        attributes["function"] = target
+        if not options.get("is_raw"):  # raw: gets the values as texts, in a thread
+            signature = read_signature(target, structured=False)
+            description = signature.description
+            _check_variables(uri, template, target, signature.parameters)
+        name = options.get("name") or name_of(target)
+    else:
+        contents = attributes["contents"] = resource_contents(target, uri, mime_type)
+        types = {item["mimeType"] for item in contents}
+        mime_type = types.pop() if len(types) == 1 else None
+        name = options.get("name") or uri.rstrip("/").rpartition("/")[2] or uri
+    definition = compose(
+        {member: uri, "name": name},
         options,
-        matcher=matcher,
-        suggestions=options.get("suggestions") or {},
+        description=description,
+        mimeType=mime_type,
+        size=options.get("size"),
     )
-    _check_variables(template, target, component.signature)
-    return component
+    completers = options.get("completers") or {}
+    return cls.of(
+        uri,
+        definition,
+        options,
+        signature=signature,
+        completers={
+            n: read_signature(completers[n], structured=False) for n in completers
+        },
+        **attributes,
+    )
 
 
 def _check_variables(
-    template: UriTemplate, function: Any, signature: Signature | None
+    uri: str, template: UriTemplate | None, function: Any, parameters: Parameters
 ) -> None:
-    if signature is None:
+    """Check that the parameters of a function are the variables of its URI."""
+    qualname = getattr(function, "__qualname__", function)
+    if template is None:
+        if parameters.names:
+            raise TypeError(
+                f"{qualname} takes {', '.join(parameters.names)}, "
+                f"but {uri!r} has no variables"
+            )
         return
-    parameters = signature.parameters
     for name in template.names:
         if name not in parameters.names:
-            raise TypeError(
-                f"{_qualname(function)} has no parameter {name!r} for {template.text!r}"
-            )
+            raise TypeError(f"{qualname} has no parameter {name!r} for {uri!r}")
     always_present = {
         variable.name
         for expression in template.expressions
@@ -140,53 +156,9 @@ def _check_variables(
     for name in parameters.names:
         if name in parameters.required and name not in always_present:
             raise TypeError(
-                f"{_qualname(function)} needs a default for {name!r}: "
-                f"URIs of {template.text!r} may come without it"
+                f"{qualname} needs a default for {name!r}: "
+                f"URIs of {uri!r} may come without it"
             )
-
-
-def _qualname(function: Any) -> str:
-    return str(getattr(function, "__qualname__", function))
-
-
-def _build(
-    cls: type[Any],
-    uri_member: dict[str, str],
-    target: Any,
-    options: dict[str, Any],
-    **attributes: Any,
-) -> Any:
-    (key,) = uri_member.values()
-    function = signature = description = None
-    mime_type = options.get("mime_type")
-    if callable(target):
-        function = target
-        if not options.get("is_raw"):  # raw: gets the values as texts, in a thread
-            signature = read_signature(target, structured=False)
-            description = signature.description
-        name = options.get("name") or name_of(target)
-    else:
-        contents = resource_contents(target, key, mime_type)
-        attributes["contents"] = contents
-        types = {item["mimeType"] for item in contents}
-        mime_type = types.pop() if len(types) == 1 else None
-        name = options.get("name") or key.rstrip("/").rpartition("/")[2] or key
-    definition = compose(
-        {**uri_member, "name": name},
-        options,
-        description=description,
-        mimeType=mime_type,
-        size=options.get("size"),
-    )
-    return cls.of(
-        key,
-        definition,
-        options,
-        function,
-        signature,
-        hints=_hints(options),
-        **attributes,
-    )
 
 
 def _hints(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -275,33 +247,27 @@ class Resources:
         self, uri: str, request: RequestContext
     ) -> tuple[Resource, dict[str, Any]]:
         """Return the resource of a URI, and the arguments of its function."""
-        resource: Resource | None = self.table.get(uri, request)
-        arguments: dict[str, Any] | None = {}
-        if resource is None:
-            for template in self.templates.all(request):
-                arguments = template.read(uri)
-                if arguments is not None:
-                    resource = template
-                    break
-        if resource is None or arguments is None:
-            if not is_uri(uri):
-                raise InvalidParams(f"params.uri is not a URI: {uri[:EXCERPT]!r}")
-            raise not_found(uri)
-        resource.check_scopes(request)
-        return resource, arguments
+        resource = self.table.get(uri, request)
+        if resource is not None:
+            resource.check_scopes(request)
+            return resource, {}
+        for template in self.templates.all(request):
+            arguments = template.read(uri)
+            if arguments is not None:
+                template.check_scopes(request)
+                return template, arguments
+        if not is_uri(uri):
+            raise InvalidParams(f"params.uri is not a URI: {uri[:EXCERPT]!r}")
+        raise not_found(uri)
 
     def find_template(self, uri: str, request: RequestContext) -> Template:
         """Return the template with that text, or the first that matches it as a URI."""
-        match = self.templates.get(uri, request)
-        if match is None:
-            for template in self.templates.all(request):
-                if template.matcher.match(uri) is not None:
-                    match = template
-                    break
-        if match is None:
-            raise InvalidParams(f"unknown template {uri[:EXCERPT]!r}")
-        match.check_scopes(request)
-        return match
+        exact = self.templates.get(uri, request)
+        for template in self.templates.all(request) if exact is None else [exact]:
+            if template is exact or template.matcher.match(uri) is not None:
+                template.check_scopes(request)
+                return template
+        raise InvalidParams(f"unknown template {uri[:EXCERPT]!r}")
 
     def subscribe(
         self, params: dict[str, Any], request: RequestContext

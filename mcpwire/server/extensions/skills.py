@@ -265,7 +265,7 @@ class Skills:
             is_raw=True,
             name="skill-files",
             description="The files of the skills, by their path.",
-            suggestions={"path": self._suggest},
+            completers={"path": self._suggest},
             **hints,
         )
 
