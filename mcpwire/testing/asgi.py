@@ -95,18 +95,15 @@ class AsgiTransport(Base):
         self._tasks[task] = exchange
         task.add_done_callback(self._on_done)
         try:
-            async for chunk in request.stream:  # type: ignore[union-attr] # as httpx checked
-                exchange.put(chunk)
-            exchange.put(b"", is_last=True)
+            await exchange.put_body(request)
             status, fields = await exchange.head()
         except BaseException:
             exchange.disconnect()
             raise
+        stream = _stream_class(library)(exchange)
+        extensions = {"http_version": b"HTTP/1.1"}
         response: Response = library.Response(
-            status,
-            headers=fields,
-            stream=_stream_class(library)(exchange),
-            extensions={"http_version": b"HTTP/1.1"},
+            status, headers=fields, stream=stream, extensions=extensions
         )
         return response
 
@@ -168,9 +165,7 @@ class _Exchange:
         self._library = library
         self._has_body = request.method != "HEAD"
         self._read_timeout = request.extensions.get("timeout", {}).get("read")
-        self._remaining_length = _length_of(request)
         self._body_parts: deque[Event] = deque()
-        self._is_body_complete = False
         self.start: tuple[int, list[tuple[bytes, bytes]]] | None = None
         self._chunks: deque[bytes] = deque()
         self._unread = 0
@@ -238,17 +233,19 @@ class _Exchange:
 
     # The client's side
 
-    def put(self, chunk: bytes, *, is_last: bool = False) -> None:
-        """Queue a part of the request's body for the application."""
-        if self._is_body_complete or not (chunk or is_last):
-            return
-        if self._remaining_length is not None:
-            self._remaining_length -= len(chunk)
-            is_last = is_last or self._remaining_length <= 0
-        self._is_body_complete = is_last
-        self._body_parts.append(
-            {"type": "http.request", "body": chunk, "more_body": not is_last}
-        )
+    async def put_body(self, request: Request) -> None:
+        """Queue the request's body for the application, a stream as it arrives."""
+        try:
+            last = request.content
+        except self._library.RequestNotRead:
+            async for chunk in request.stream:  # type: ignore[union-attr] # as httpx checked
+                self._put(chunk, more=True)
+            last = b""
+        self._put(last)
+
+    def _put(self, chunk: bytes, *, more: bool = False) -> None:
+        event = {"type": "http.request", "body": chunk, "more_body": more}
+        self._body_parts.append(event)
         self._notify()
 
     async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
@@ -285,14 +282,6 @@ class _Exchange:
             self._notify()
 
 
-def _length_of(request: Request) -> int | None:
-    """Return the length of a request's body; ``None`` if it is chunked."""
-    length = request.headers.get("content-length")
-    if length is not None:
-        return int(length)
-    return None if "transfer-encoding" in request.headers else 0
-
-
 @cache
 def _stream_class(library: Any) -> Any:
     """Return the class of a response's body, a subclass of the library's own."""
@@ -323,13 +312,14 @@ ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
 class Lifespan:
     """Starts and shuts down an application through ASGI's lifespan protocol."""
 
+    _started: asyncio.Future[None]
+    _stopped: asyncio.Future[None]
+
     def __init__(self, app: Application) -> None:
         self._app = app
         self.state: dict[str, Any] = {}
         self._task: asyncio.Task[None] | None = None
         self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._started: asyncio.Future[None] | None = None
-        self._stopped = asyncio.Event()
 
     async def start(self) -> None:
         """Start the application once; concurrent callers wait for the same start.
@@ -338,14 +328,13 @@ class Lifespan:
             RuntimeError: The application reported that its start failed.
         """
         if self._task is None:
-            self._started = asyncio.get_running_loop().create_future()
-            self._stopped.clear()
+            loop, self._events = asyncio.get_running_loop(), asyncio.Queue()
+            self._started, self._stopped = loop.create_future(), loop.create_future()
             self._events.put_nowait({"type": "lifespan.startup"})
             scope = {"type": "lifespan", "asgi": dict(ASGI), "state": self.state}
             call = self._app(scope, self._events.get, self._send)
             self._task = asyncio.ensure_future(call)
             self._task.add_done_callback(self._on_done)
-        assert self._started is not None
         await asyncio.shield(self._started)
 
     async def stop(self) -> None:
@@ -353,38 +342,32 @@ class Lifespan:
         task, self._task = self._task, None
         if task is None:
             return
-        assert self._started is not None
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        waits = {task, stopped}
         if self._started.done():  # otherwise the start is cancelled
             self._events.put_nowait({"type": "lifespan.shutdown"})
-            await asyncio.wait(
-                waits, timeout=SHUTDOWN_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
-            )
-        for wait in waits:
-            wait.cancel()
-        await asyncio.wait(waits, timeout=GRACE_S)
-        while not self._events.empty():
-            self._events.get_nowait()
+            await asyncio.wait([self._stopped], timeout=SHUTDOWN_TIMEOUT_S)
+        task.cancel()
+        await asyncio.wait([task], timeout=GRACE_S)
 
     async def _send(self, event: Event) -> None:
-        assert self._started is not None
-        kind = event["type"]
-        if kind == "lifespan.startup.complete" and not self._started.done():
-            self._started.set_result(None)
-        elif kind == "lifespan.startup.failed" and not self._started.done():
-            message = event.get("message") or "the ASGI application could not start"
+        kind, message = event["type"], event.get("message")
+        if kind == "lifespan.startup.failed" and not self._started.done():
+            message = message or "the ASGI application could not start"
             self._started.set_exception(RuntimeError(message))
+        elif kind == "lifespan.startup.complete":
+            _resolve(self._started)
         else:
             if kind == "lifespan.shutdown.failed":
-                message = event.get("message")
                 logger.error("the ASGI application failed to end: %s", message)
-            self._stopped.set()
+            _resolve(self._stopped)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         """Count an early return as a start: the application has no lifespan support."""
-        assert self._started is not None
         if not task.cancelled():
             task.exception()
-        if not self._started.done():
-            self._started.set_result(None)
+        _resolve(self._started)
+        _resolve(self._stopped)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

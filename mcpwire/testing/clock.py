@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import selectors
 import threading
 from time import monotonic
@@ -242,9 +243,6 @@ def run(main: Coroutine[Any, Any, T], **options: Any) -> T:
     Raises:
         RuntimeError: No event is possible any more: the tasks wait for each other.
     """
-
-    def new_loop() -> VirtualClockLoop:
-        return VirtualClockLoop(**options)
-
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    loop_factory = functools.partial(VirtualClockLoop, **options)
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(main)

@@ -48,7 +48,9 @@ _Fields = dict[str, str]
 class _OAuthError(MCPError):
     """An OAuth error response (RFC 6749, 5.2)."""
 
-    def __init__(self, error: str, description: str, status: int = 400) -> None:
+    def __init__(
+        self, description: str, error: str = "invalid_request", status: int = 400
+    ) -> None:
         super().__init__(description)
         self.document = {"error": error, "error_description": description}
         self.status = status
@@ -219,7 +221,7 @@ class Issuer:
             grant_tokens = self._grants.get(form.get("grant_type", ""))
             if grant_tokens is None:
                 raise _OAuthError(
-                    "unsupported_grant_type", "this issuer does not support the grant"
+                    "this issuer does not support the grant", "unsupported_grant_type"
                 )
             client = self._check_client(form, exchange.headers.get("authorization"))
             return 200, grant_tokens(form, client), (("cache-control", "no-store"),)
@@ -228,9 +230,7 @@ class Issuer:
             self._access_tokens.pop(token, None)
             self._refresh_grants.pop(token, None)
             return 200, {}, ()
-        raise _OAuthError(
-            "invalid_request", f"this issuer does not answer {verb} {path}", 404
-        )
+        raise _OAuthError(f"this issuer does not answer {verb} {path}", status=404)
 
     def metadata(self) -> _Document:
         """Return the authorization server metadata (RFC 8414)."""
@@ -254,7 +254,7 @@ class Issuer:
             uris = tuple(map(str, request["redirect_uris"]))
         except (ValueError, TypeError, KeyError):
             raise _OAuthError(
-                "invalid_client_metadata", "redirect_uris must be a list of URIs"
+                "redirect_uris must be a list of URIs", "invalid_client_metadata"
             ) from None
         client_id = f"client-{next(self._next_number)}"
         method = request.get("token_endpoint_auth_method", "client_secret_basic")
@@ -272,16 +272,14 @@ class Issuer:
         if client is None or redirect_uri not in (
             client.redirect_uris or (redirect_uri,)
         ):
-            raise _OAuthError("invalid_request", "this issuer does not know the client")
+            raise _OAuthError("this issuer does not know the client")
         if (request.get("response_type"), request.get("code_challenge_method")) != (
             "code",
             "S256",
         ):
-            raise _OAuthError(
-                "invalid_request", "the request must be for a code, with S256"
-            )
+            raise _OAuthError("the request must be for a code, with S256")
         if not (redirect_uri.isascii() and redirect_uri.isprintable()):
-            raise _OAuthError("invalid_request", "redirect_uri must be a URI")
+            raise _OAuthError("redirect_uri must be a URI")
         code = secrets.token_urlsafe()
         self._code_grants[code] = _Grant(
             client.id,
@@ -318,7 +316,7 @@ class Issuer:
         client = self._clients.get(id)
         if client is None or (client.secret or None) != (secret or None):
             raise _OAuthError(
-                "invalid_client", "this issuer does not know the client", 401
+                "this issuer does not know the client", "invalid_client", 401
             )
         return client
 
@@ -331,13 +329,13 @@ class Issuer:
             challenge,
             form.get("redirect_uri", ""),
         ):
-            raise _OAuthError("invalid_grant", "this issuer did not issue the code")
+            raise _OAuthError("this issuer did not issue the code", "invalid_grant")
         return self._refreshable_response(grant)
 
     def _exchange_refresh_token(self, form: _Fields, client: _Client) -> _Document:
         grant = self._refresh_grants.get(form.get("refresh_token", ""))
         if grant is None or grant.client_id != client.id:
-            raise _OAuthError("invalid_grant", "this issuer did not issue the token")
+            raise _OAuthError("this issuer did not issue the token", "invalid_grant")
         del self._refresh_grants[form["refresh_token"]]
         return self._refreshable_response(grant)
 

@@ -16,7 +16,7 @@ import inspect
 import json
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpwire.testing.wire import Split, Wire
+
+T = TypeVar("T")
 
 DEFAULT_TIMEOUT_S: Final = 10.0
 """Default time limit of a peer's waits, in seconds."""
@@ -362,31 +364,30 @@ class ScriptedPeer:
         *,
         is_over: Callable[[], bool],
     ) -> Message:
-        matched: list[Message] = []
-
-        def take_match() -> bool:
-            match = next((each for each in self._inbox if matches(each[1])), None)
-            if match is not None:
-                self._inbox.remove(match)
-                matched.append(match[1])
-            elif is_over():
+        def take_match() -> Message | None:
+            for each in self._inbox:
+                if matches(each[1]):
+                    self._inbox.remove(each)
+                    return each[1]
+            if is_over():
                 raise AssertionError(
                     f"no {expected} came before the end: {self._describe_received()}"
                 )
-            return match is not None
+            return None
 
-        await self._wait(take_match, expected, timeout)
-        return matched[0]
+        return await self._wait(take_match, expected, timeout)
 
     async def _wait(
-        self, is_met: Callable[[], bool], expected: str, timeout: float
-    ) -> None:
+        self, find: Callable[[], T | None], expected: str, timeout: float
+    ) -> T:
+        """Wait until a function returns a true value, and return it."""
         try:
             async with asyncio.timeout(timeout):
-                while not is_met():
+                while not (found := find()):
                     waiter = asyncio.get_running_loop().create_future()
                     self._waiters.append(waiter)
                     await waiter
+                return found
         except TimeoutError:
             raise AssertionError(
                 f"no {expected} came within {timeout:g} s: {self._describe_received()}"

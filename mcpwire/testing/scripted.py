@@ -7,10 +7,11 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire import versions
 from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.testing.peer import DEFAULT_TIMEOUT_S, ScriptedPeer, to_json
-from mcpwire.testing.wire import ChannelWire, HttpWire, MemoryWire
+from mcpwire.testing.wire import HttpWire, MemoryWire, Wire
 from mcpwire.transports.targets import Stdio
 from mcpwire.versions import REVISIONS, Era, find_revision
 
@@ -37,7 +38,7 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
 
 VERSIONS: Final = tuple(revision.name for revision in REVISIONS)
 
-LATEST_SESSION: Final = max(r for r in REVISIONS if r.era is Era.SESSION).name
+LATEST_SESSION: Final = versions.LATEST_SESSION.name
 """The default protocol version of `handshake`."""
 
 
@@ -223,7 +224,6 @@ class ScriptedClient(ScriptedPeer):
         super().__init__(answers, **options)
         self._target = target
         self._limits = limits
-        self._channel_wire: ChannelWire | None = None
         self.meta: dict[str, Any] = {}
 
     async def connect(self) -> None:
@@ -236,17 +236,15 @@ class ScriptedClient(ScriptedPeer):
 
         await self.aclose()
         opening = make_opener(self._target, self._limits)
-        is_http = opening.memory is not None
-        wire = HttpWire(self) if is_http else ChannelWire(self)
+        wire = Wire(self) if opening.memory is None else HttpWire(self)
         self._set_wire(wire)
-        self._channel_wire = wire
         channel: Any = opening.open(wire)
         wire.attach(channel)
 
     async def aclose(self) -> None:
         """Close the connection and end the server within the graces of `Limits`."""
-        if self._channel_wire is not None:
-            await self._channel_wire.aclose()
+        if self._wire is not None:
+            await self._wire.aclose()
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -267,7 +265,7 @@ class ScriptedClient(ScriptedPeer):
 
     @property
     def _channel(self) -> Any:
-        return self._channel_wire.channel if self._channel_wire is not None else None
+        return self._wire.channel if self._wire is not None else None
 
     async def handshake(
         self,

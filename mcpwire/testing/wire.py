@@ -20,7 +20,7 @@ from mcpwire.errors import MCPError
 from mcpwire.protocol.http_reply import Reply, Request
 from mcpwire.transports.base import is_on_loop
 from mcpwire.transports.duplex import PipeDuplex
-from mcpwire.transports.memory import MemoryChannel
+from mcpwire.transports.memory import memory_pair
 from mcpwire.versions import find_revision
 from mcpwire.wire.json import encode, loads_object
 
@@ -44,18 +44,27 @@ class WireOwner(Protocol):
 
 
 class Wire:
-    """One connection; a subclass implements `_deliver` and `_hang_up`."""
+    """One connection over a channel that carries messages as bytes.
+
+    It is also the channel's `Inbound`, of which only `lost` is ever called.
+    """
 
     def __init__(self, owner: WireOwner) -> None:
         self._owner = owner
+        self.channel: Duplex | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._queue: deque[tuple[int, Callable[[], object]]] = deque()
-        self._turns = 0
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._timers: list[asyncio.TimerHandle] = []
         self.is_open = True
         self.is_silent = False  # whether output is dropped
         self.problem = ""  # the loss of the connection, or an HTTP error
         self.partial = bytearray()  # an incomplete line, used by the owner
+
+    def attach(self, channel: Duplex) -> None:
+        """Take over a channel that has just been opened, bypassing its `Peer`."""
+        channel.receive = self.received  # type: ignore[method-assign]  # no `Peer`
+        self.channel = channel
 
     def put(self, parts: Iterable[bytes], turns: int) -> None:
         """Queue parts to be sent in order, `turns` turns of the loop before each."""
@@ -68,13 +77,8 @@ class Wire:
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
         """Call `action` after some seconds of the loop's clock, if still open."""
-
-        def act() -> None:
-            self._timers.discard(timer)
-            action()
-
-        timer = self._loop.call_later(seconds, act)
-        self._timers.add(timer)
+        timer = self._loop.call_later(seconds, self.after_turns, 0, action)
+        self._timers.append(timer)
 
     def after_turns(self, turns: int, action: Callable[[], object]) -> None:
         """Call `action` after some turns of the loop, if still open."""
@@ -88,15 +92,18 @@ class Wire:
     def close(self) -> None:
         """Close now; queued parts are dropped."""
         if self.is_open:
-            self._mark_closed()
+            self.is_open = False
+            self._queue.clear()
+            for timer in self._timers:
+                timer.cancel()
             self._hang_up()
             self._owner.wire_ended(self)
 
-    def ended(self) -> None:
-        """Handle the end of the connection from the other side."""
-        if self.is_open:
-            self._mark_closed()
-            self._owner.wire_ended(self)
+    async def aclose(self) -> None:
+        """Close the channel, within the time limit of the channel's `aclose`."""
+        self.close()
+        if self._closing is not None:
+            await self._closing
 
     def received(self, data: bytes) -> None:
         """Handle bytes from the other side."""
@@ -111,125 +118,25 @@ class Wire:
             return
         if not self.is_open:
             return
-        self._queue.append((turns, action))
-        if len(self._queue) == 1:
-            self._schedule_next()
-
-    def _schedule_next(self) -> None:
         # At least one turn before each, so that no caller is called back during a call.
-        self._turns = max(self._queue[0][0], 1)
-        self._loop.call_soon(self._run_next)
+        self._queue.append((max(turns, 1), action))
+        if len(self._queue) == 1:
+            self.after_turns(self._queue[0][0], self._run_next)
 
     def _run_next(self) -> None:
-        if not self._queue:
-            return  # closed since it was scheduled
-        self._turns -= 1
-        if self._turns > 0:
-            self._loop.call_soon(self._run_next)
-            return
         # The action stays queued during its call, so that parts it puts come after it.
         self._queue[0][1]()
         if self._queue:
             self._queue.popleft()
             if self._queue:
-                self._schedule_next()
+                self.after_turns(self._queue[0][0], self._run_next)
 
     def _send(self, data: bytes) -> None:
         if not self.is_silent:
             self._deliver(data)
 
-    def _finish(self) -> None:
-        self.close()
-
-    def _mark_closed(self) -> None:
-        self.is_open = False
-        self._queue.clear()
-        while self._timers:
-            self._timers.pop().cancel()
-
     def _deliver(self, data: bytes) -> None:
         """Deliver these bytes to the other side in one piece."""
-        raise NotImplementedError
-
-    def _hang_up(self) -> None:
-        """Close our direction of the stream."""
-        raise NotImplementedError
-
-
-class _ClientEnd(MemoryChannel):
-    """The client's end of a `MemoryWire`."""
-
-    def __init__(self, wire: MemoryWire, inbound: Inbound, **options: Any) -> None:
-        super().__init__(inbound, **options)
-        self._wire: MemoryWire | None = wire
-
-    def _write(self, data: bytes) -> None:
-        self._written += len(data)
-        if self._wire is not None:
-            self._loop.call_soon(self._wire.received, data)
-
-    def hang_up(self) -> None:
-        """End the stream that the client reads."""
-        self._wire = None
-        self._on_peer_closed()
-
-    def abandon(self) -> None:
-        """Close without waiting."""
-        super().abandon()
-        self._notify_end()
-
-    def _mark_lost(
-        self, error: TransportError, cause: BaseException | None = None
-    ) -> None:
-        # Called when the client closes the connection, and when it abandons it.
-        super()._mark_lost(error, cause)
-        self._notify_end()
-
-    def _notify_end(self) -> None:
-        wire, self._wire = self._wire, None
-        if wire is not None and not self._loop.is_closed():
-            self._loop.call_soon(wire.ended)
-
-
-class MemoryWire(Wire):
-    """An in-memory connection."""
-
-    def __init__(
-        self, owner: WireOwner, inbound: Inbound, limits: Limits, target: str
-    ) -> None:
-        super().__init__(owner)
-        self.client_end = _ClientEnd(self, inbound, limits=limits, target=target)
-
-    def _deliver(self, data: bytes) -> None:
-        self.client_end.deliver(data)
-
-    def _hang_up(self) -> None:
-        self.client_end.hang_up()
-
-
-class ChannelWire(Wire):
-    """A connection over a channel that carries messages as bytes.
-
-    It is also the channel's `Inbound`, of which only `lost` is ever called.
-    """
-
-    def __init__(self, owner: WireOwner) -> None:
-        super().__init__(owner)
-        self.channel: Duplex | None = None
-        self._closing: asyncio.Task[None] | None = None
-
-    def attach(self, channel: Duplex) -> None:
-        """Take over a channel that has just been opened, bypassing its `Peer`."""
-        channel.receive = self.received  # type: ignore[method-assign]  # no `Peer`
-        self.channel = channel
-
-    async def aclose(self) -> None:
-        """Close the channel, within the time limit of the channel's `aclose`."""
-        self.close()
-        if self._closing is not None:
-            await self._closing
-
-    def _deliver(self, data: bytes) -> None:
         assert self.channel is not None
         self.channel._write(data)  # noqa: SLF001 - bypasses every check on purpose
 
@@ -255,8 +162,30 @@ class ChannelWire(Wire):
     def lost(self, error: TransportError) -> None:
         """Handle the loss of the connection."""
         self.problem = str(error)
-        self._hang_up()
-        self.ended()
+        self.close()
+
+
+class MemoryWire(Wire):
+    """An in-memory connection; its channel is the server's end."""
+
+    def __init__(
+        self, owner: WireOwner, inbound: Inbound, limits: Limits, target: str
+    ) -> None:
+        super().__init__(owner)
+        self.client_end, server_end = memory_pair(
+            inbound, self, limits=limits, target=target
+        )
+        self.attach(server_end)
+
+    def _deliver(self, data: bytes) -> None:
+        self.client_end.deliver(data)  # now, so that each part is received alone
+
+    def _hang_up(self) -> None:
+        self.client_end._on_peer_closed()  # noqa: SLF001 - now, as above
+
+    def lost(self, error: TransportError) -> None:
+        """Handle the end of the client, which is no problem."""
+        self.close()
 
 
 class _RawReply(Reply):
@@ -288,7 +217,7 @@ class _RawReply(Reply):
         self._on_message(self, bytes(data))
 
 
-class HttpWire(ChannelWire):
+class HttpWire(Wire):
     """A connection over HTTP that sends each message as a POST.
 
     Messages from response bodies, event streams and the GET stream are received
