@@ -24,6 +24,7 @@ import msgspec
 from mcpwire.errors import LocalProtocolError, RemoteProtocolError, ToolError
 from mcpwire.types import encode as encode_wire_type
 from mcpwire.types._base import WireType
+from mcpwire.types._codec import json_type
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -84,17 +85,15 @@ def excerpt(text: object) -> str:
 
 def describe_value(value: Any) -> str:
     """Return the type of a JSON value, with the value if it is short."""
-    if isinstance(value, bool) or value is None:
-        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, str):
         return f"string {excerpt(value)}"
     if isinstance(value, (int, float)):
         # Formatting an integer of many digits is slow.
         is_short = isinstance(value, float) or value.bit_length() <= _MAX_EXCERPT
         return f"number {value}" if is_short else "a huge number"
-    if isinstance(value, dict):
-        return "object"
-    return "array" if isinstance(value, list) else type(value).__name__
+    return json_type(value)
 
 
 def format_location(name: str, path: Iterable[str | int]) -> str:

@@ -160,11 +160,14 @@ def _choice(
     values = list(titles)
     if not any(titles.values()):
         return {"enum": values}
-    names = [title or value for value, title in titles.items()]
     if "enumNames" in field or revision < _NOV_2025:
+        names = [title or value for value, title in titles.items()]
         return {"enum": values, "enumNames": names}
-    pairs = zip(values, names, strict=True)
-    return {"oneOf": [{"const": value, "title": title} for value, title in pairs]}
+    return {"oneOf": _options(titles)}
+
+
+def _options(titles: dict[str, str]) -> list[dict[str, str]]:
+    return [{"const": value, "title": titles[value] or value} for value in titles]
 
 
 def _plain_field(
@@ -197,8 +200,7 @@ def _items(name: str, items: Any) -> dict[str, Any]:
         raise _field_error(name, "a list is of texts that may be chosen")
     if not any(titles.values()):
         return {"type": "string", "enum": list(titles)}
-    options = ((value, title or value) for value, title in titles.items())
-    return {"anyOf": [{"const": value, "title": title} for value, title in options]}
+    return {"anyOf": _options(titles)}
 
 
 # --- answers

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import typing
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import attrs
@@ -103,15 +105,12 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         target = target.__init__ if inspect.isfunction(target.__init__) else target
     if not hasattr(target, "__annotations__"):
         return {}  # written in C
+    read = functools.partial(typing.get_type_hints, target, include_extras=True)
     try:
         try:
-            return typing.get_type_hints(
-                target, localns=_closure(target), include_extras=True
-            )
+            return read(localns=_closure(target))
         except NameError:
-            return typing.get_type_hints(
-                target, localns=_enclosing_names(target), include_extras=True
-            )
+            return read(localns=_enclosing_names(target))
     except NameError as error:
         missing, hints = str(error.name), target.__annotations__
         name = next((name for name in hints if missing in str(hints[name])), "return")
@@ -146,14 +145,10 @@ def _enclosing_names(target: Any) -> dict[str, Any]:
     from mcpwire.server.context import Context
 
     names: dict[str, Any] = {}
-    frame = inspect.currentframe()
-    remaining = _MAX_FRAMES
-    while frame is not None and remaining:
-        remaining -= 1
+    for frame, _ in itertools.islice(walk_stack(None), _MAX_FRAMES):
         is_internal = frame.f_globals.get("__name__", "").startswith("mcpwire.")
         if frame.f_locals is not frame.f_globals and not is_internal:
             names = {**frame.f_locals, **names}
-        frame = frame.f_back
     names = {"Context": Context, **names, **_closure(target)}
     # The module's own names take precedence.
     return {name: names[name] for name in names.keys() - target.__globals__.keys()}
@@ -163,12 +158,10 @@ def injection_of(parameter: inspect.Parameter, hint: Any) -> Injected | None:
     """Return the injection of a parameter; ``None``: the client fills it."""
     from mcpwire.server.context import Context
 
-    if isinstance(parameter.default, Dependency):
-        return parameter.default
+    for item in (parameter.default, *getattr(hint, "__metadata__", ())):
+        if isinstance(item, Dependency):
+            return item
     if typing.get_origin(hint) is Annotated:
-        for item in hint.__metadata__:
-            if isinstance(item, Dependency):
-                return item
         hint = hint.__origin__
     members = typing.get_args(hint) or (hint,)
     if any(isinstance(kind, type) and issubclass(kind, Context) for kind in members):

@@ -41,6 +41,7 @@ from mcpwire.server.authoring.conversion import (
 )
 from mcpwire.server.authoring.schemas import Schemas, bare_hint, members_of, translate
 from mcpwire.server.request import UnsendableResult
+from mcpwire.types import encode
 from mcpwire.types._base import UNSET, WireType
 from mcpwire.types.content import (
     BlobResourceContents,
@@ -391,46 +392,33 @@ _CONTENT: Final = (*typing.get_args(ContentBlock), *_CONTENTS, Media, *_BYTES)
 
 def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
     """Return the result of a tool call."""
-    if returns.schema is None:
-        if type(value) is str:
-            if not value.isascii():
-                to_json(value)
-            return {"content": [{"type": "text", "text": value}]}
-        return _plain_result(value, returns, revision)
+    has_schema = returns.schema is not None
+    if not has_schema and type(value) is str:
+        if not value.isascii():
+            to_json(value)
+        return {"content": [{"type": "text", "text": value}]}
     if type(value) is returns.scalar:
-        structured, unwrapped = {RESULT_MEMBER: value}, value
+        structured, data = {RESULT_MEMBER: value}, value
+    elif not has_schema and (isinstance(value, _CONTENT) or not is_record(value)):
+        content = _blocks(value, revision)
+        to_json(content)
+        return {"content": content}
     elif isinstance(value, WireType) and _is_result(value):
         return _encode_result(value, returns, revision)
     else:
         structured = returns.to_structured(value)
-        unwrapped = structured[RESULT_MEMBER] if returns.is_wrapped else structured
+        data = structured[RESULT_MEMBER] if returns.is_wrapped else structured
     # 2026-07-28 server/tools, "Structured Content": the JSON SHOULD also be in a text,
     # for clients that ignore structured content. A single text is sent unquoted.
-    text = unwrapped
-    if type(text) is not str:
+    text = data
+    if type(text) is not str or not has_schema:
         text = to_json(text).decode()
     elif not text.isascii():
         to_json(text)
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-    if revision.name in _REVISIONS[type(structured) is dict]:
-        result["structuredContent"] = structured
-    return result
-
-
-def _plain_result(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
-    """Return the result of a tool that declares no data."""
-    if isinstance(value, _CONTENT) or not is_record(value):
-        content = _blocks(value, revision)
-        to_json(content)
-        return {"content": content}
-    if isinstance(value, WireType) and _is_result(value):
-        return _encode_result(value, returns, revision)
-    data = to_json_value(value)
-    text = to_json(data).decode()
-    result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     # The JSON of some models, such as a pydantic `RootModel`, is no object.
-    if returns.is_structured and revision.name in _REVISIONS[type(data) is dict]:
-        result["structuredContent"] = data
+    if returns.is_structured and revision.name in _REVISIONS[type(structured) is dict]:
+        result["structuredContent"] = structured
     return result
 
 
@@ -445,7 +433,7 @@ def _encode_result(
     value: WireType, returns: Returns, revision: Revision
 ) -> dict[str, Any]:
     """Return the wire form of a result that the function built itself."""
-    from mcpwire.types import CallToolResult, encode
+    from mcpwire.types import CallToolResult
 
     if not isinstance(value, CallToolResult):
         raise BadResult(
@@ -490,25 +478,19 @@ def _holds_content(value: Any) -> bool:
 def _block(value: Any, revision: Revision) -> dict[str, Any]:
     if isinstance(value, str):
         return {"type": "text", "text": str.__str__(value)}
-    if isinstance(value, WireType):
-        return adapt_block(_encode_block(value, revision), revision)
     if isinstance(value, _BYTES):
         value = File(bytes(value))
     if isinstance(value, Media):
-        return adapt_block(value.block(), revision)
-    return {"type": "text", "text": to_json(to_json_value(value)).decode()}
-
-
-def _encode_block(value: WireType, revision: Revision) -> dict[str, Any]:
-    """Return the wire form of a content block, or of contents of a resource."""
-    from mcpwire.types import encode
-
-    raw: dict[str, Any] = encode(value, revision)
-    if isinstance(value, _CONTENTS):
-        return {"type": "resource", "resource": raw}
-    if "type" not in raw:
-        raise TypeError(f"{type(value).__name__} is not content")
-    return raw
+        block = value.block()
+    elif not isinstance(value, WireType):
+        return {"type": "text", "text": to_json(to_json_value(value)).decode()}
+    else:
+        block = encode(value, revision)
+        if isinstance(value, _CONTENTS):
+            block = {"type": "resource", "resource": block}
+        elif "type" not in block:
+            raise TypeError(f"{type(value).__name__} is not content")
+    return adapt_block(block, revision)
 
 
 def adapt_block(block: dict[str, Any], revision: Revision) -> dict[str, Any]:
@@ -555,8 +537,6 @@ def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
         data = value.read()
         return _item(uri, value.media_type(data), "blob", base64_of(data))
     if isinstance(value, WireType):
-        from mcpwire.types import encode
-
         resource = value.resource if isinstance(value, EmbeddedResource) else value
         raw: dict[str, Any] = encode(resource)
         if "uri" not in raw or not ("text" in raw or "blob" in raw):
@@ -581,7 +561,7 @@ def prompt_result(
     value: Any, description: str | None = None, revision: Revision = LATEST
 ) -> dict[str, Any]:
     """Return the result of a prompt, from texts, content and messages."""
-    from mcpwire.types import GetPromptResult, encode
+    from mcpwire.types import GetPromptResult
 
     if isinstance(value, GetPromptResult):
         result: dict[str, Any] = encode(value, revision)
@@ -600,19 +580,16 @@ def prompt_result(
 
 
 def _message(value: Any, revision: Revision) -> dict[str, Any]:
-    from mcpwire.types import PromptMessage, encode
+    from mcpwire.types import PromptMessage
 
     if isinstance(value, PromptMessage):
         message: dict[str, Any] = encode(value, revision)
         return message
     if isinstance(value, dict) and value.keys() == {"role", "content"}:
-        content = value["content"]
-        role = value["role"]
+        role, content = value["role"], value["content"]
         if role not in {"user", "assistant"}:
             raise TypeError(f"a message's role is user or assistant, not {role!r}")
-        is_raw = isinstance(content, dict) and "type" in content
-        return {
-            "role": role,
-            "content": content if is_raw else _block(content, revision),
-        }
+        if not (isinstance(content, dict) and "type" in content):
+            content = _block(content, revision)
+        return {"role": role, "content": content}
     return {"role": "user", "content": _block(value, revision)}

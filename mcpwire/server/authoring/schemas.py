@@ -63,7 +63,7 @@ from mcpwire.types._codec import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     Definitions = Mapping[str, dict[str, Any]]
 
@@ -136,32 +136,22 @@ def attributes_of(metadata: Iterable[Any]) -> dict[str, Any]:
     """Return the attributes in metadata, by the names of `Arg`; the last one wins."""
     attributes: dict[str, Any] = {}
     for item in metadata:
-        attributes.update(_iter_attributes(item))
+        if isinstance(item, str):
+            attributes["description"] = item
+        elif not isinstance(item, type):
+            # pydantic's `Field` keeps its constraints in a list of `annotated_types`.
+            inner = getattr(item, "metadata", None)
+            if isinstance(inner, (list, tuple)):
+                attributes |= attributes_of(inner)
+            is_own = isinstance(item, Arg)
+            for name in attrs.fields_dict(Arg) if is_own else (*BOUNDS, *_ANNOTATIONS):
+                value = getattr(item, name, None)
+                if value is not None and not callable(value):
+                    attributes[name] = value
+            documentation = getattr(item, "documentation", None)  # PEP 727
+            if isinstance(documentation, str):
+                attributes["description"] = documentation
     return attributes
-
-
-def _iter_attributes(item: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(item, str):
-        yield "description", item
-    elif isinstance(item, Arg):
-        yield from _read_attributes(item, attrs.fields_dict(Arg))
-    elif not isinstance(item, type):
-        # pydantic's `Field` keeps its constraints in a list of `annotated_types`.
-        inner = getattr(item, "metadata", None)
-        if isinstance(inner, (list, tuple)):
-            for constraint in inner:
-                yield from _iter_attributes(constraint)
-        yield from _read_attributes(item, (*BOUNDS, *_ANNOTATIONS))
-        documentation = getattr(item, "documentation", None)  # PEP 727
-        if isinstance(documentation, str):
-            yield "description", documentation
-
-
-def _read_attributes(item: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    for name in names:
-        value = getattr(item, name, None)
-        if value is not None and not callable(value):
-            yield name, value
 
 
 # --- patterns
@@ -207,13 +197,10 @@ class _Group:
             return False
         if not self.is_plain or len(self.repeated_parts) != 1:
             return True
-        first, last = self.parts[0], self.parts[-1]
-        return not (
-            (0 not in self.repeated_parts and _is_disjoint(first, self.parts[1:]))
-            or (
-                len(self.parts) - 1 not in self.repeated_parts
-                and _is_disjoint(last, self.parts[:-1])
-            )
+        ends = {0, len(self.parts) - 1} - self.repeated_parts
+        return not any(
+            _is_disjoint(self.parts[end], self.parts[:end] + self.parts[end + 1 :])
+            for end in ends
         )
 
 
@@ -280,11 +267,13 @@ def fields_of(kind: Any) -> list[Field] | None:
     """Return the fields of a class; ``None``: not a class with known fields."""
     if isinstance(kind, type) and issubclass(kind, WireType):
         spec = spec_of(kind)
-        found = [Field(n, n, Literal[v], True) for n, v in spec.constants.items()]
-        for each in spec.fields:
-            is_needed = not each.accepts_missing
-            found.append(Field(each.wire, each.attribute, each.hint, is_needed))
-        return found
+        return [
+            *(Field(n, n, Literal[v], True) for n, v in spec.constants.items()),
+            *(
+                Field(f.wire, f.attribute, f.hint, not f.accepts_missing)
+                for f in spec.fields
+            ),
+        ]
     fields, cls = read_fields(kind), typing.get_origin(kind) or kind
     if issubclass(cls, tuple) and "_fields" in dir(cls):
         parameters = inspect.signature(_tuple_base(cls)).parameters.values()
@@ -294,16 +283,11 @@ def fields_of(kind: Any) -> list[Field] | None:
         ]
     if fields is None:
         return None
-    hints = type_hints(kind)
-    unqualified = {
-        name: typing.get_args(hint)[0]
-        if typing.get_origin(hint) in QUALIFIERS
-        else hint
-        for name, hint in hints.items()
-    }
-    found = []
+    hints, found = type_hints(kind), []
     for name, parameter, default in fields:
-        hint = unqualified.get(name, Any)
+        hint = hints.get(name, Any)
+        if typing.get_origin(hint) in QUALIFIERS:
+            hint = typing.get_args(hint)[0]
         info = getattr(cls, "__pydantic_fields__", {}).get(name)
         value = default
         # Its `Field(...)` in place of a default has constraints, and maybe a default.
