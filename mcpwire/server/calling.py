@@ -64,14 +64,13 @@ class PreparedCall:
         timeout: float | None = None,
     ) -> Any:
         """Call the function and return its value."""
-        run = self._run_in_thread if runs_in_thread else self._run
         if timeout is None:
-            return await run(request)
+            return await self._run(request, runs_in_thread=runs_in_thread)
         # The timeout is set outside of the context: until it expires, its timer keeps
         # its context alive, which would refer to the request.
         try:
             async with asyncio.timeout(timeout) as timer:
-                return await run(request)
+                return await self._run(request, runs_in_thread=runs_in_thread)
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -83,27 +82,20 @@ class PreparedCall:
             self._context = self._caller.context_of(request)
         return self._context
 
-    def _all_arguments(self, context: Context) -> Mapping[str, Any]:
-        if self._dependencies is None:
-            return self._arguments
-        return {
-            **self._arguments,
-            **self._dependencies.arguments(context, self._values),
-        }
-
-    async def _run(self, request: RequestContext) -> Any:
+    async def _run(self, request: RequestContext, *, runs_in_thread: bool) -> Any:
         with self._context_of(request) as context:
-            outcome = self._function(**self._all_arguments(context))
+            injected = {}
+            if self._dependencies is not None:
+                injected = self._dependencies.arguments(context, self._values)
+            function = partial(self._function, **self._arguments, **injected)
+            if runs_in_thread:
+                self._thread_done = concurrent.futures.Future()
+                return await self._caller.run_in_thread(
+                    function, request.info.owner, self._thread_done
+                )
+            outcome = function()
             # An object with an async `__call__`, or a plain wrapper of a coroutine.
             return await outcome if hasattr(outcome, "__await__") else outcome
-
-    async def _run_in_thread(self, request: RequestContext) -> Any:
-        self._thread_done = concurrent.futures.Future()
-        with self._context_of(request) as context:
-            function = partial(self._function, **self._all_arguments(context))
-            return await self._caller.run_in_thread(
-                function, request.info.owner, self._thread_done
-            )
 
     def call_when_done(self, action: Callable[[], object]) -> None:
         """Call an action once the function has ended, also if it runs in a thread."""

@@ -254,6 +254,9 @@ class Component:
     options: dict[str, Any]
     """The options of its registration, for `replace`."""
 
+    make: Callable[[Any, dict[str, Any]], Any]
+    """Makes a component of another function and options, for `replace`."""
+
     function: Any = None
 
     signature: Any = None
@@ -426,7 +429,6 @@ class Table(Generic[C]):
         visible: Visible | None,
         caller: FunctionCaller,
         on_changed: Callable[[], object],
-        make: Callable[[str, Any, dict[str, Any]], C],
     ) -> None:
         self._noun = noun
         self._listed = listed  # the member of a list's result
@@ -435,7 +437,6 @@ class Table(Generic[C]):
         self._visible = _check_predicate(visible)
         self._caller = caller
         self._on_changed = on_changed
-        self._make = make
         self._components: dict[str, C] = {}
         self._mounts: list[tuple[Table[C], str]] = []  # with a prefix
         self._mounted_in: list[Table[C]] = []
@@ -502,7 +503,7 @@ class Table(Generic[C]):
     def replace(self, key: str, function: Any, changes: dict[str, Any]) -> C:
         """Replace a component by one with another function, at the same position."""
         old = self.component(key)
-        new = self._make(key, function, {**old.options, **changes})
+        new: C = old.make(function, {**old.options, **changes})
         if new.key != key and new.key in self._components:
             raise ValueError(f"{self._noun} {new.key!r} is already registered")
         new.caller = self._caller

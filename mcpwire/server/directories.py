@@ -179,11 +179,7 @@ def _open(root: Path, parts: Sequence[str]) -> int:
 
 def _is_utf8(name: str) -> bool:
     """Return whether a file name is valid UTF-8, so that it can be sent as text."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def file_of(name: str, data: bytes) -> File:

@@ -31,7 +31,9 @@ class FairPool(Generic[Item]):
     def __init__(self) -> None:
         self._owners: dict[Item, Hashable] = {}
         self._items: dict[Hashable, dict[Item, None]] = {}
-        self._ranks: dict[int, dict[Hashable, None]] = {}  # owners by number of items
+        # The owners by their number of items, and for each owner its rank of equals.
+        self._ranks: dict[int, dict[Hashable, None]] = {}
+        self._rank_of: dict[Hashable, dict[Hashable, None]] = {}
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -62,7 +64,7 @@ class FairPool(Generic[Item]):
             del items[item]
             items[item] = None
             # Of owners with equally many items, an idle one loses its items first.
-            rank = self._ranks[len(items)]
+            rank = self._rank_of[owner]
             del rank[owner]
             rank[owner] = None
 
@@ -82,6 +84,7 @@ class FairPool(Generic[Item]):
         self._owners.clear()
         self._items.clear()
         self._ranks.clear()
+        self._rank_of.clear()
 
     def find_evictable(
         self, owner: Hashable, may_evict: Callable[[Item], bool] = lambda _: True
@@ -131,12 +134,13 @@ class FairPool(Generic[Item]):
 
     def _move_rank(self, owner: Hashable, before: int, after: int) -> None:
         if before:
-            rank = self._ranks[before]
+            rank = self._rank_of.pop(owner)
             del rank[owner]
             if not rank:
                 del self._ranks[before]
         if after:
-            self._ranks.setdefault(after, {})[owner] = None
+            rank = self._rank_of[owner] = self._ranks.setdefault(after, {})
+            rank[owner] = None
 
 
 def client_key(name: str, owner: Hashable) -> str:

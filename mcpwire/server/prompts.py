@@ -80,9 +80,8 @@ _MAX_ERRORS: Final = 10
 def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Prompt:
     """Return a prompt; the options are those of `Server.prompt`."""
     check_options("prompt", options)
-    given = dict(options)
-    name = given.get("name") or name_of(function)
-    explicit = given.get("arguments")
+    name = options.get("name") or name_of(function)
+    explicit = options.get("arguments")
     if explicit is None:
         signature = read_signature(function, structured=False)
         arguments = _derive_arguments(signature)
@@ -95,11 +94,11 @@ def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Pro
         signature = read_signature(function, input_schema=schema, structured=False)
     definition = compose(
         {"name": name},
-        given,
+        options,
         description=signature.description,
         arguments=arguments or None,
     )
-    return Prompt.of(name, definition, given, function, signature)
+    return Prompt.of(name, definition, options, function, signature, make=make_prompt)
 
 
 def _schema(arguments: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

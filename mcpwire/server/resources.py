@@ -8,6 +8,7 @@ that is hidden from the client get the same error: not found.
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
@@ -124,6 +125,7 @@ def make_resource(
         uri,
         definition,
         options,
+        make=partial(make_resource, uri),
         signature=signature,
         completers={
             n: read_signature(completers[n], structured=False) for n in completers

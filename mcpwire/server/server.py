@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.methods import METHODS, TASKS, find_method, methods_of
+from mcpwire.server.auth.resource_server import ResourceServer
 from mcpwire.server.calling import FunctionCaller
 from mcpwire.server.completions import Completions
 from mcpwire.server.components import Table, check_options, check_page_size, compose
@@ -29,7 +30,7 @@ from mcpwire.server.notifications import (
     Subscriptions,
 )
 from mcpwire.server.prompts import Prompt, get_prompt, make_prompt
-from mcpwire.server.resources import Resources, make_resource
+from mcpwire.server.resources import Resources
 from mcpwire.server.tools import Tool, Tools, make_tool
 from mcpwire.types import decode
 from mcpwire.types.lifecycle import Implementation
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from os import PathLike
 
-    from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.components import (
         DirectoryKeywords,
         FileKeywords,
@@ -167,7 +167,9 @@ class Server:
         self.name = name
         self.version = version
         self._ask_timeout = check_timeout(ask_timeout, "ask_timeout")
-        self.auth = _check_auth(auth)
+        if not isinstance(auth, ResourceServer | None):  # such as a client's token
+            raise TypeError(f"auth takes a ResourceServer, got a {type(auth).__name__}")
+        self.auth = auth
         if lifespan is not None and not callable(lifespan):
             raise TypeError(f"lifespan must be a function, got {lifespan!r}")
         self.lifespan = Lifespan()
@@ -211,9 +213,7 @@ class Server:
 
         size = check_page_size(page_size)
 
-        def table(
-            noun: str, listed: str, method: str, make: Callable[..., Any]
-        ) -> Table[Any]:
+        def table(noun: str, listed: str, method: str) -> Table[Any]:
             return Table(
                 noun,
                 listed=listed,
@@ -222,19 +222,14 @@ class Server:
                 visible=visible,
                 caller=self._caller,
                 on_changed=partial(self._notify_changed, method),
-                make=make,
             )
 
-        self._tools = Tools(
-            table("tool", "tools", TOOLS, lambda _, *given: self._make_tool(*given))
-        )
+        self._tools = Tools(table("tool", "tools", TOOLS))
         self._resources = Resources(
-            table("resource", "resources", RESOURCES, make_resource),
-            table("resource template", "resourceTemplates", RESOURCES, make_resource),
+            table("resource", "resources", RESOURCES),
+            table("resource template", "resourceTemplates", RESOURCES),
         )
-        self._prompts: Table[Prompt] = table(
-            "prompt", "prompts", PROMPTS, lambda _, *given: make_prompt(*given)
-        )
+        self._prompts: Table[Prompt] = table("prompt", "prompts", PROMPTS)
         self._completions = Completions(self._prompts, self._resources)
         self._subscriptions = Subscriptions(
             self._hub,
@@ -748,14 +743,3 @@ class Server:
             return function
 
         return register if function is None else register(function)
-
-
-def _check_auth(auth: object) -> ResourceServer | None:
-    """Refuse other objects, such as the token that a client would pass."""
-    if auth is None:
-        return None
-    from mcpwire.server.auth.resource_server import ResourceServer
-
-    if not isinstance(auth, ResourceServer):
-        raise TypeError(f"auth takes a ResourceServer, got a {type(auth).__name__}")
-    return auth

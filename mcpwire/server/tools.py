@@ -70,56 +70,54 @@ def make_tool(
 ) -> Tool:
     """Return a tool; `options` are those of `Server.tool`, the others its defaults."""
     check_options("tool", options)
-    given = dict(options)
-    name = given.get("name") or name_of(function)
+    name = options.get("name") or name_of(function)
     if _NAME.fullmatch(name) is None:
         raise ValueError(
             f"a tool's name must be 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.', "
             f"got {name[:EXCERPT]!r}"
         )
-    given_coerce = given.get("coerce")
+    own_coerce, own_timeout = options.get("coerce"), options.get("timeout")
     signature = read_signature(
         function,
-        coerce=coerce if given_coerce is None else given_coerce,
-        input_schema=given.get("input_schema"),
-        output_schema=given.get("output_schema"),
-        structured=given.get("structured"),
+        coerce=coerce if own_coerce is None else own_coerce,
+        input_schema=options.get("input_schema"),
+        output_schema=options.get("output_schema"),
+        structured=options.get("structured"),
         validate=validate_output,
     )
-    task = check_choice(given.get("task", "forbidden"), "task", TASK_SUPPORT)
+    task = check_choice(options.get("task", "forbidden"), "task", TASK_SUPPORT)
     schema = signature.parameters.schema
     try:
         headers = find_param_headers(schema)
     except InvalidMessage as error:
         raise ValueError(f"tool {name!r}: {error}") from error
-    if given.get("timeout") is not None:
-        timeout = check_timeout(given["timeout"])
-    concurrency = given.get("concurrency")
-    slots = (
-        None if concurrency is None else Slots(check_count(concurrency, "concurrency"))
-    )
+    slots, concurrency = None, options.get("concurrency")
+    if concurrency is not None:
+        slots = Slots(check_count(concurrency, "concurrency"))
     definition = compose(
         {"name": name, "inputSchema": schema},
-        given,
+        options,
         description=signature.description,
         outputSchema=signature.returns.schema,
         execution=None if task == "forbidden" else {"taskSupport": task},
     )
-    return Tool.of(
+    tool = Tool.of(
         name,
         definition,
-        given,
+        options,
         function,
         signature,
-        timeout=timeout,
+        make=partial(
+            make_tool, coerce=coerce, timeout=timeout, validate_output=validate_output
+        ),
+        timeout=timeout if own_timeout is None else check_timeout(own_timeout),
         slots=slots,
-        is_direct=signature.is_async
-        and signature.dependencies is None
-        and timeout is None
-        and slots is None,
         task=task,
         param_headers=headers,
     )
+    needs_only_await = signature.is_async and signature.dependencies is None
+    tool.is_direct = needs_only_await and tool.timeout is None and slots is None
+    return tool
 
 
 class Tools:
@@ -133,7 +131,7 @@ class Tools:
         """Log a warning for each tool that needs tasks, if the server has none."""
         if self.tasks is None:
             for name in self.table:
-                if self.table[name].component.task == "required":
+                if self.table.component(name).task == "required":
                     logger.warning("the tool %r needs the extension Tasks", name)
 
     def param_headers(
