@@ -59,28 +59,23 @@ def compose(
     required: Mapping[str, Any], options: Mapping[str, Any], **optional: Any
 ) -> dict[str, Any]:
     """Return a definition: required members, the common options, and optional ones."""
-    texts = {**optional, "title": options.get("title")}
+    members = {**required, **optional, "title": options.get("title")}
     if options.get("description") is not None:
-        texts["description"] = options["description"]
-    definition = {**required, **{k: v for k, v in texts.items() if v is not None}}
+        members["description"] = options["description"]
     icons = [
         {"src": icon} if isinstance(icon, str) else object_of(icon)
         for icon in options.get("icons") or ()
     ]
-    if icons:
-        definition["icons"] = icons
-    if options.get("annotations") is not None:
-        definition["annotations"] = object_of(options["annotations"])
-    if options.get("meta"):
-        definition["_meta"] = dict(options["meta"])
-    return definition
+    annotations, meta = options.get("annotations"), options.get("meta")
+    members["icons"] = icons or None
+    members["annotations"] = None if annotations is None else object_of(annotations)
+    members["_meta"] = dict(meta) if meta else None
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def object_of(value: Any) -> dict[str, Any]:
     """Return the JSON object of a wire type, or of a mapping."""
-    if isinstance(value, WireType):
-        return encode(value)
-    return dict(value)
+    return encode(value) if isinstance(value, WireType) else dict(value)
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -569,8 +564,6 @@ class Table(Generic[C]):
     def all(self, request: RequestContext) -> list[C]:
         """Return the components that exist for the request, in order."""
         components = [c for c in self._components.values() if self._exists(c, request)]
-        if not self._mounts:
-            return components
         keys = set(self._components)
         for table, prefix in self._mounts:
             for inner in table.all(request):

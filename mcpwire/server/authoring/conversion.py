@@ -348,15 +348,13 @@ def adapter_of(hint: Any) -> Any:
 def validate_pydantic(adapter: Any, value: Any, *, strict: bool) -> Any:
     """Convert and validate a value with pydantic."""
     pydantic: Any = sys.modules["pydantic"]
+
+    def read(item: Any) -> Any:
+        # As JSON: only from JSON does strict mode accept a text as a date.
+        return adapter.validate_json(encode(item), strict=strict or None)
+
     try:
-        try:
-            # As JSON: only from JSON does strict mode accept a text as a date.
-            return adapter.validate_json(encode(value), strict=strict or None)
-        except pydantic.ValidationError:
-            whole = with_whole_numbers(value)
-            if whole is value or not strict:
-                raise
-            return adapter.validate_json(encode(whole), strict=True)
+        return read_whole(read, value) if strict else read(value)
     except LocalProtocolError as error:  # nested too deeply to encode
         raise Fault([((), str(error).removeprefix("cannot send $: "))]) from error
     except pydantic.ValidationError as error:
@@ -367,22 +365,32 @@ def validate_pydantic(adapter: Any, value: Any, *, strict: bool) -> Any:
         raise Fault(faults) from error
 
 
-def with_whole_numbers(value: Any) -> Any:
-    """Return a JSON value in which floats without a fraction are integers.
+def read_whole(read: Callable[[Any], Any], value: Any) -> Any:
+    """Read a JSON value; if that fails, with floats without a fraction as integers."""
+    try:
+        return read(value)
+    except ValueError:
+        # Not always an error: for JSON Schema, 1.0 is an integer (2020-12
+        # validation, 6.1.1).
+        whole = _with_whole_numbers(value)
+        if whole is value:
+            raise
+    return read(whole)
 
-    If nothing changes, it is the same object (JSON Schema 2020-12 validation 6.1.1).
-    """
+
+def _with_whole_numbers(value: Any) -> Any:
+    """Return the value with integers; the same object if nothing changes."""
     if type(value) is float:
         is_whole = value.is_integer() and abs(value) <= _MAX_EXACT_FLOAT
         return int(value) if is_whole else value
     if type(value) is dict:
         converted: Any = {
-            name: with_whole_numbers(item) for name, item in value.items()
+            name: _with_whole_numbers(item) for name, item in value.items()
         }
         changed = any(converted[name] is not item for name, item in value.items())
         return converted if changed else value
     if type(value) is list:
-        converted = [with_whole_numbers(item) for item in value]
+        converted = [_with_whole_numbers(item) for item in value]
         changed = any(new is not old for new, old in zip(converted, value, strict=True))
         return converted if changed else value
     return value

@@ -24,6 +24,7 @@ import types
 import typing
 from base64 import b64encode
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
@@ -35,9 +36,9 @@ from mcpwire.server.authoring.conversion import (
     contains_pydantic,
     convert,
     is_record,
+    read_whole,
     to_json_value,
     validator_of,
-    with_whole_numbers,
 )
 from mcpwire.server.authoring.schemas import Schemas, bare_hint, members_of, translate
 from mcpwire.server.request import UnsendableResult
@@ -281,16 +282,8 @@ class Returns:
 
     def _check_hint(self, value: Any, data: Any) -> None:
         try:
-            convert(data, self.hint)
+            read_whole(partial(convert, hint=self.hint), data)
         except (ValueError, RecursionError) as error:
-            whole = with_whole_numbers(data)
-            if whole is not data:
-                try:
-                    convert(whole, self.hint)
-                except ValueError:
-                    pass  # the first error describes the original value
-                else:
-                    return
             # Pydantic writes other members than it reads: aliases, computed fields.
             if contains_pydantic(value):
                 if self.validator is None and self.schema is not None:

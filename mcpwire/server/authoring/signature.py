@@ -11,10 +11,10 @@ Errors in a function's declaration are raised here, with its name and location.
 from __future__ import annotations
 
 import enum
-import functools
 import inspect
 import re
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import attrs
@@ -31,9 +31,9 @@ from mcpwire.server.authoring.conversion import (
     excerpt,
     faults_of,
     is_json,
+    read_whole,
     to_json_value,
     validator_of,
-    with_whole_numbers,
 )
 from mcpwire.server.authoring.injection import (
     Dependencies,
@@ -173,8 +173,20 @@ class HintedParameters:
             each.name for each in parameters if each.default is MISSING
         )
         self._by_name = {each.name: each for each in parameters}
-        self._hints = {each.name: _hint(each) for each in parameters}
-        self.schema = _schema(parameters, list(self._hints.values()))
+        self._hints: dict[str, Any] = {}
+        # 2025-11-25 server/tools, "Tool": a tool without arguments allows none.
+        root: dict[str, Any] = {"type": "object", "properties": {}}
+        schemas = Schemas(for_input=True)
+        for each in parameters:
+            try:
+                self._hints[each.name] = _hint(each)
+                (schema,) = schemas.of([self._hints[each.name]])
+            except TypeError as error:
+                raise TypeError(f"the parameter {each.name!r}: {error}") from error
+            root["properties"][each.name] = _property(each, schema)
+        if self.required:
+            root["required"] = [name for name in self.names if name in self.required]
+        self.schema = schemas.finish({**root, "additionalProperties": False})
         self._options: dict[str, Any] = {
             "strict": not coerce,
             "str_keys": True,
@@ -199,7 +211,7 @@ class HintedParameters:
         try:
             converted = msgspec.convert(arguments, self._struct, **self._options)
         except _FAILURES:
-            # Not always an error: for JSON Schema, 1.0 is an integer.
+            # Not always an error, see `read_whole`.
             read = self._convert_one if self._options["strict"] else self._convert_text
             return self._convert_separately(arguments, read)
         return msgspec.structs.asdict(converted)
@@ -239,14 +251,8 @@ class HintedParameters:
         return converted
 
     def _convert_one(self, name: str, value: Any) -> Any:
-        hint = self._hints[name]
-        try:
-            return msgspec.convert(value, hint, **self._options)
-        except ValueError:
-            whole = with_whole_numbers(value)
-            if whole is value:
-                raise
-        return msgspec.convert(whole, hint, **self._options)
+        read = partial(msgspec.convert, type=self._hints[name], **self._options)
+        return read_whole(read, value)
 
     def _convert_text(self, name: str, text: str) -> Any:
         hint = self._hints[name]
@@ -272,37 +278,10 @@ def _default(default: Any) -> tuple[Any, ...]:
 
 def _hint(parameter: Parameter) -> Any:
     """Return the hint for conversions; a default of ``None`` makes ``None`` valid."""
-    try:
-        result = translate(parameter.hint, is_exact=True)
-    except TypeError as error:
-        raise _parameter_error(parameter, error) from error
+    result = translate(parameter.hint, is_exact=True)
     members = members_of(parameter.hint)
     takes_none = any(member in (_NONE, None, Any) for member in members)
     return result if takes_none or parameter.default is not None else result | None
-
-
-# --- schemas
-
-
-def _schema(parameters: Sequence[Parameter], hints: Sequence[Any]) -> dict[str, Any]:
-    # 2025-11-25 server/tools, "Tool": a tool without arguments allows none.
-    root: dict[str, Any] = {"type": "object", "properties": {}}
-    schemas = Schemas(for_input=True)
-    for parameter, hint in zip(parameters, hints, strict=True):
-        try:
-            (schema,) = schemas.of([hint])
-        except TypeError as error:
-            raise _parameter_error(parameter, error) from error
-        root["properties"][parameter.name] = _property(parameter, schema)
-    required = [each.name for each in parameters if each.default is MISSING]
-    if required:
-        root["required"] = required
-    root["additionalProperties"] = False
-    return schemas.finish(root)
-
-
-def _parameter_error(parameter: Parameter, error: TypeError) -> TypeError:
-    return TypeError(f"the parameter {parameter.name!r}: {error}")
 
 
 def _property(parameter: Parameter, schema: dict[str, Any]) -> dict[str, Any]:
@@ -532,7 +511,7 @@ def _check_kind(function: Any, target: Any) -> None:
 
 
 def _is_async(function: Any) -> bool:
-    while isinstance(function, functools.partial):
+    while isinstance(function, partial):
         function = function.func
     call = getattr(type(function), "__call__", None)  # noqa: B004 - as above
     return inspect.iscoroutinefunction(function) or (
