@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mcpwire.testing.faults import Delay as Delay
     from mcpwire.testing.faults import Drop as Drop
     from mcpwire.testing.faults import Duplicate as Duplicate
+    from mcpwire.testing.faults import FaultyStdio as FaultyStdio
     from mcpwire.testing.faults import HangUp as HangUp
     from mcpwire.testing.faults import Lose as Lose
     from mcpwire.testing.faults import Noise as Noise
@@ -39,15 +40,14 @@ if TYPE_CHECKING:
     from mcpwire.testing.faults import Swap as Swap
     from mcpwire.testing.issuer import Issuer as Issuer
     from mcpwire.testing.leaks import leak_check as leak_check
-    from mcpwire.testing.peer import SILENCE as SILENCE
-    from mcpwire.testing.peer import Message as Message
-    from mcpwire.testing.peer import in_turn as in_turn
-    from mcpwire.testing.peer import later as later
-    from mcpwire.testing.peer import repeated as repeated
-    from mcpwire.testing.relay import FaultyStdio as FaultyStdio
+    from mcpwire.testing.scripted import SILENCE as SILENCE
     from mcpwire.testing.scripted import MemoryPeer as MemoryPeer
+    from mcpwire.testing.scripted import Message as Message
     from mcpwire.testing.scripted import ScriptedClient as ScriptedClient
     from mcpwire.testing.scripted import ScriptedServer as ScriptedServer
+    from mcpwire.testing.scripted import in_turn as in_turn
+    from mcpwire.testing.scripted import later as later
+    from mcpwire.testing.scripted import repeated as repeated
     from mcpwire.testing.scripted import scripted_command as scripted_command
     from mcpwire.testing.scripted import text as text
     from mcpwire.testing.wire import at_random as at_random
@@ -58,14 +58,15 @@ _load, __dir__, __all__ = lazy_names(
         "asgi": "AsgiTransport",
         "clock": "VirtualClockLoop run",
         "faults": """
-            ByteOrderMark Corrupt Delay Drop Duplicate HangUp Lose Noise Split Stall
-            Swap
+            ByteOrderMark Corrupt Delay Drop Duplicate FaultyStdio HangUp Lose Noise
+            Split Stall Swap
         """,
         "issuer": "Issuer",
         "leaks": "leak_check",
-        "peer": "SILENCE Message in_turn later repeated",
-        "relay": "FaultyStdio",
-        "scripted": "MemoryPeer ScriptedClient ScriptedServer scripted_command text",
+        "scripted": """
+            SILENCE MemoryPeer Message ScriptedClient ScriptedServer in_turn later
+            repeated scripted_command text
+        """,
         "wire": "at_random",
     },
 )

@@ -1,30 +1,76 @@
-"""Faults of the connection between a client and a server, as values.
+"""Faults of the connection between a client and a server, and pipes that have them.
 
 Each fault is a stage that transforms the bytes of one direction, `toward` the client by
 default; stages apply in the order of the list. Faults of messages count the lines that
 reach them from 1, and hold a line back until it is complete, so a fault that splits
-bytes comes last. `mcpwire.testing.relay` moves the bytes.
+bytes comes last.
+
+A `Relay` connects the client's pipes with those of the child: each of its two
+directions reads bytes, applies a `Chain` of faults, and writes the result. It consists
+of callbacks on the client's loop, without a task, thread or process::
+
+    client ──► pipe ──► chain toward the server ──► pipe ──► child
+       ▲                                                       │
+       └────── pipe ◄── chain toward the client ◄── pipe ◄─────┘
+
+The relay does not read while bytes wait to be written, so that pipes fill as they do
+without it. The end of a stream is passed on. When the client closes, all descriptors
+are closed, even if a fault still holds bytes back.
+
+As a program the module runs the relay in a process of its own (`FaultyStdio.command`),
+or a bridge from stdio to a server over HTTP::
+
+    python -m mcpwire.testing.faults FAULTS SEED COMMAND [ARG ...]
+    python -m mcpwire.testing.faults http
 """
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import contextlib
+import json
+import os
 import random
+import signal
+import subprocess
+import sys
+from collections import deque
 from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from mcpwire.limits import choice_validator
-from mcpwire.testing.wire import at_random, cut
+from mcpwire.limits import DEFAULT_LIMITS, choice_validator
+from mcpwire.testing.wire import HttpWire, at_random, cut
+from mcpwire.transports.duplex import unwatch_descriptor
+from mcpwire.transports.http.target import Http
+from mcpwire.transports.stdio import StdioChannel
+from mcpwire.transports.targets import Stdio, make_opener, resolve_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
+    from mcpwire.limits import Limits
     from mcpwire.testing.wire import Split as SplitRule
+    from mcpwire.testing.wire import Wire
+    from mcpwire.transports.base import Inbound
+    from mcpwire.transports.process import ChildProcess
 
 MAX_DELAY_S: Final = 60.0
 """Limit of `Delay`; a `Stall` may be longer."""
+
+READ_BYTES: Final = 65_536
+
+DRAIN_S: Final = 1.0
+"""Time for the client to read the last output of an exited server."""
+
+COMMAND_NOT_FOUND: Final = 127
+
+HTTP_OPTIONS: Final = "MCPWIRE_HTTP_BRIDGE"
+"""The variable with the options of a target over HTTP; not an argument, since every
+process can read arguments and the options may be secret."""
 
 
 class _End(Enum):
@@ -396,3 +442,340 @@ class Stall(_OneTimeFault):
 
     def _item(self) -> Item:
         return Pause(self.seconds)
+
+
+# --- the relay
+
+
+class _Direction:
+    """Copies bytes from one descriptor to another through faults; owns both."""
+
+    def __init__(self, read_fd: int, write_fd: int, chain: Chain) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._chain = chain
+        self._items: deque[Item] = deque(chain.start())
+        self._next_handle: asyncio.Handle | None = None
+        self._is_pausing = False
+        self._closes_at_pause = False
+        self.closed = asyncio.Event()
+        os.set_blocking(read_fd, False)
+        os.set_blocking(write_fd, False)
+        # A pipe's writing end is reported readable only when its reader has closed, so
+        # the writer gets a broken pipe as early as without the relay.
+        self._loop.add_reader(write_fd, self.close)
+        self._process_next()
+
+    def _process_next(self) -> None:
+        """Process the next item, or read more."""
+        self._is_pausing = False
+        if not self._items:
+            self._loop.add_reader(self._read_fd, self._read)
+            return
+        item = self._items[0]
+        if isinstance(item, bytes):
+            self._write(item)
+        elif item is END or self._closes_at_pause:
+            self.close()
+        elif isinstance(item, Pause):
+            self._items.popleft()
+            self._is_pausing = True
+            if item.seconds != inf:
+                self._next_handle = self._loop.call_later(
+                    item.seconds, self._process_next
+                )
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._read_fd, READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        self._loop.remove_reader(self._read_fd)
+        self._items += self._chain.feed(data) if data else self._chain.finish()
+        self._process_next()
+
+    def _write(self, data: bytes) -> None:
+        """Write a part; the next is written in another turn, to be read separately."""
+        try:
+            count = os.write(self._write_fd, data)
+        except (BlockingIOError, InterruptedError):
+            count = 0
+        except OSError:
+            self.close()  # the reader has closed, which the writer must see
+            return
+        if count == len(data):
+            self._items.popleft()
+            self._loop.remove_writer(self._write_fd)
+            self._next_handle = self._loop.call_soon(self._process_next)
+        else:
+            self._items[0] = data[count:]
+            self._loop.add_writer(self._write_fd, self._process_next)
+
+    def close_at_pause(self) -> None:
+        """Close at the current or next pause; the bytes after it are dropped."""
+        self._closes_at_pause = True
+        if self._is_pausing:
+            self.close()
+
+    def close(self) -> None:
+        """Close both descriptors now."""
+        if self.closed.is_set():
+            return
+        self.closed.set()
+        self._items.clear()
+        if self._next_handle is not None:
+            self._next_handle.cancel()
+        for fd in (self._read_fd, self._write_fd):
+            unwatch_descriptor(self._loop, fd)
+            os.close(fd)
+
+
+class Relay:
+    """Both directions between a client and a child, each with its faults.
+
+    It owns its four descriptors, one to read and one to write for each direction, and
+    runs on the running loop.
+    """
+
+    def __init__(
+        self,
+        to_server: tuple[int, int],
+        to_client: tuple[int, int],
+        faults: Sequence[Fault],
+        seed: int,
+    ) -> None:
+        self.to_server = _Direction(*to_server, Chain(faults, "server", seed))
+        self.to_client = _Direction(*to_client, Chain(faults, "client", seed))
+
+    def close(self) -> None:
+        """Close all descriptors at once."""
+        self.to_server.close()
+        self.to_client.close()
+
+
+class FaultyChannel(StdioChannel):
+    """A connection to a child process through a `Relay`."""
+
+    def __init__(self, inbound: Inbound, target: FaultyStdio, limits: Limits) -> None:
+        self._faulty = target  # needed by `_take_pipes`
+        super().__init__(inbound, target.target, limits)
+
+    def _take_pipes(self, child: ChildProcess) -> tuple[int, int]:
+        from_child, to_child = super()._take_pipes(child)
+        client_reads, to_client = os.pipe()
+        from_client, client_writes = os.pipe()
+        self._relay = Relay(
+            (from_client, to_child),
+            (from_child, to_client),
+            self._faulty.faults,
+            self._faulty.seed,
+        )
+        return client_reads, client_writes
+
+    def _stop_writing(self) -> None:
+        super()._stop_writing()
+        self._relay.to_server.close_at_pause()  # so that the child sees the end
+
+    def _on_stopped(self, task: asyncio.Task[None]) -> None:
+        super()._on_stopped(task)
+        self._relay.close()
+
+    def abandon(self) -> None:
+        """Release all resources at once, the relay included."""
+        super().abandon()
+        self._relay.close()
+
+
+class FaultyStdio:
+    """A target for a client: a real server behind pipes with injected faults.
+
+    ::
+
+        target = FaultyStdio("my-server", [Noise(message=2), Split(size=1)])
+        async with mcpwire.Client(target) as client: ...
+
+    With the same seed and the same bytes, random faults occur at the same bytes.
+
+    Args:
+        target: The server, as a command line or a `Stdio`, or as a URL or an `Http`,
+            which is reached through a bridge in a process of its own.
+        faults: The faults, in the order of application (see the module's text).
+        seed: The seed of all random choices.
+    """
+
+    def __init__(
+        self, target: str | Stdio | Http, faults: Iterable[Fault], *, seed: int = 0
+    ) -> None:
+        self.target = _as_command(target)
+        self.faults = tuple(faults)
+        self.seed = seed
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {str(self.target)!r} {list(self.faults)}>"
+
+    def command(self) -> Stdio:
+        """Return a command that runs the server and the relay in another process.
+
+        For programs that take a command as target. Its delays use the real clock.
+        """
+        program = ["-P", "-m", __name__, encode_faults(self.faults), str(self.seed)]
+        return attrs.evolve(
+            self.target,
+            command=sys.executable,
+            args=[*program, self.target.command, *self.target.args],
+        )
+
+    def open_in_memory(self, client: Inbound, limits: Limits) -> Any:
+        """Start the server and connect to it through the faults; called by clients.
+
+        Raises:
+            ConnectError: The server could not be started.
+        """
+        return FaultyChannel(client, self, limits)
+
+
+def _as_command(target: str | Stdio | Http) -> Stdio:
+    resolved = resolve_target(target)
+    if isinstance(resolved, Stdio):
+        return resolved
+    if not isinstance(resolved, Http):
+        raise ValueError(
+            "the target must be a command line, a Stdio, a URL or an Http, "
+            f"got {target!r}"
+        )
+    return _bridge_command(resolved)
+
+
+def _bridge_command(target: Http) -> Stdio:
+    """Return the command of a bridge to a server over HTTP."""
+    options = _changed_attributes(target)
+    try:
+        encoded = json.dumps(options)
+    except TypeError as error:
+        names = ", ".join(sorted(set(options) - {"url"}))
+        raise ValueError(
+            f"options of {target} must be texts, numbers and mappings of them to "
+            f"reach another process ({names}): {error}"
+        ) from error
+    program = ["-P", "-m", __name__, "http"]
+    return Stdio(sys.executable, program, env={HTTP_OPTIONS: encoded}, inherit_env=True)
+
+
+# --- as a program
+
+
+def encode_faults(faults: Sequence[Fault]) -> str:
+    """Encode faults as one argument of a command."""
+    return repr(
+        [(type(fault).__name__, _changed_attributes(fault)) for fault in faults]
+    )
+
+
+def _changed_attributes(value: Any) -> dict[str, Any]:
+    """Return the attributes that differ from the defaults; infinity has no literal."""
+    return attrs.asdict(
+        value,
+        recurse=False,
+        filter=lambda field, item: bool(field.init and item != field.default),
+    )
+
+
+def decode_faults(text: str) -> list[Fault]:
+    """Decode the faults from the text of `encode_faults`."""
+    return [
+        globals()[name](**attributes) for name, attributes in ast.literal_eval(text)
+    ]
+
+
+def _detach_descriptor(fd: int, flags: int) -> int:
+    """Duplicate a descriptor and point the original at /dev/null."""
+    copy = os.dup(fd)
+    null_fd = os.open(os.devnull, flags)
+    os.dup2(null_fd, fd)
+    os.close(null_fd)
+    return copy
+
+
+async def _run_relay(
+    child: subprocess.Popen[bytes], faults: Sequence[Fault], seed: int
+) -> int:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    relay = Relay(
+        (_detach_descriptor(0, os.O_RDONLY), os.dup(child.stdin.fileno())),
+        (os.dup(child.stdout.fileno()), _detach_descriptor(1, os.O_WRONLY)),
+        faults,
+        seed,
+    )
+    child.stdin.close()
+    child.stdout.close()
+    code = await asyncio.to_thread(child.wait)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            await relay.to_client.closed.wait()
+    # At once: the client has seen the end of the stream, and waits for the exit code.
+    if code >= 0:
+        os._exit(code)
+    with contextlib.suppress(OSError):  # some signals have no handler
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+    return -code
+
+
+class _Bridge:
+    """Copies lines between stdio and an HTTP server until either side ends."""
+
+    def __init__(self) -> None:
+        self.is_over = asyncio.Event()
+
+    def wire_received(self, wire: Wire, data: bytes) -> None:
+        """Write the server's bytes to stdout."""
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def wire_ended(self, wire: Wire) -> None:
+        """End the bridge with the connection."""
+        self.is_over.set()
+
+    async def run(self, target: Http) -> None:
+        """Copy lines until either side ends."""
+        wire = HttpWire(self, answers_all=True)
+        wire.attach(make_opener(target, DEFAULT_LIMITS).open(wire))
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=DEFAULT_LIMITS.message)
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+        )
+        read_task = loop.create_task(self._read(reader, wire))
+        await self.is_over.wait()
+        read_task.cancel()
+        await wire.aclose()
+
+    async def _read(self, reader: asyncio.StreamReader, wire: Wire) -> None:
+        while line := await reader.readline():
+            wire.put([line], 1)
+        self.is_over.set()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the relay and exit as the server does, or run the bridge to HTTP."""
+    if argv == ["http"]:
+        options: dict[str, Any] = json.loads(os.environ[HTTP_OPTIONS])
+        asyncio.run(_Bridge().run(Http(options.pop("url"), **options)))
+        return 0
+    faults, seed, *command = argv
+    try:
+        child = subprocess.Popen(  # noqa: S603 - the test's own command
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+    except OSError as error:
+        sys.stderr.write(f"cannot start {command[0]!r}: {error.strerror}\n")
+        return COMMAND_NOT_FOUND
+    return asyncio.run(_run_relay(child, decode_faults(faults), int(seed)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -27,7 +27,7 @@ from mcpwire.testing import (
     run,
     scripted_command,
 )
-from mcpwire.testing.relay import COMMAND_NOT_FOUND, decode_faults, encode_faults
+from mcpwire.testing.faults import COMMAND_NOT_FOUND, decode_faults, encode_faults
 
 BOUND_S = 30.0
 
