@@ -413,9 +413,7 @@ class Server:
         Raises:
             ValueError: The URI or an option is invalid, or the URI is taken.
         """
-        from mcpwire.server.directories import add_file
-
-        return add_file(self.resources, uri, path, **options)
+        return self.resources.add_file(uri, path, **options)
 
     def add_directory(
         self, uri: str, path: str | PathLike[str], **options: Unpack[DirectoryKeywords]
@@ -425,9 +423,7 @@ class Server:
         Raises:
             ValueError: The URI or an option is invalid, or the URI is taken.
         """
-        from mcpwire.server.directories import add_directory
-
-        return add_directory(self.resources, uri, path, **options)
+        return self.resources.add_directory(uri, path, **options)
 
     # Changes
 

@@ -8,9 +8,9 @@ import pytest
 from single_request import answer, code, result
 
 from mcpwire.errors import InternalError
-from mcpwire.server import directories, log_limit
-from mcpwire.server.directories import Folder
+from mcpwire.server import log_limit, resources
 from mcpwire.server.log_limit import LogLimit
+from mcpwire.server.resources import Folder
 from mcpwire.server.server import Server
 
 SECRET = "the password"
@@ -183,7 +183,7 @@ async def test_listed_false_serves_a_template_without_a_list(root):
 
 
 def test_too_many_files_are_not_listed(root, monkeypatch):
-    monkeypatch.setattr(directories, "MAX_LISTED", 2)
+    monkeypatch.setattr(resources, "MAX_LISTED", 2)
     with pytest.raises(ValueError, match="there are more than 2 files in"):
         served(root)
     assert served(root, listed=False)

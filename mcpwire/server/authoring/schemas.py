@@ -552,7 +552,7 @@ def _definition(hint: Any) -> Any:
     origin = typing.get_origin(hint)
     if origin is Annotated or origin in QUALIFIERS:
         return typing.get_args(hint)[0]
-    if _is_alias(hint):
+    if type(origin or hint).__name__ == "TypeAliasType":  # of a ``type`` statement
         return replace_variables(hint.__value__, hint)
     return getattr(hint, "__supertype__", hint)
 
@@ -593,21 +593,14 @@ def _translate(hint: Any, stand_ins: StandIns) -> Any:
         ]
     elif isinstance(origin or hint, type):
         result = _translate_class(hint, stand_ins)
-    elif hasattr(hint, "__supertype__"):  # a NewType
-        result = _translate(hint.__supertype__, stand_ins)
-    elif _is_alias(hint):
+    elif (inner := _definition(hint)) is not hint:
         if hint not in stand_ins.by_type:
-            stand_ins.by_type[hint] = hint  # for references within the alias itself
-            stand_ins.by_type[hint] = _translate(_definition(hint), stand_ins)
+            stand_ins.by_type[hint] = hint  # for references within an alias itself
+            stand_ins.by_type[hint] = _translate(inner, stand_ins)
         result = stand_ins.by_type[hint]
     else:
         result = hint
     return result
-
-
-def _is_alias(hint: Any) -> bool:
-    """Return whether a hint is an alias that a ``type`` statement defined."""
-    return type(typing.get_origin(hint) or hint).__name__ == "TypeAliasType"
 
 
 _CONTAINERS: Final = frozenset(

@@ -33,8 +33,8 @@ from mcpwire.protocol.skills import (
     split_document,
 )
 from mcpwire.server.components import check_page_size, page_of
-from mcpwire.server.directories import Folder, file_of
 from mcpwire.server.request import EXCERPT, RequestContext, member_of
+from mcpwire.server.resources import Folder, file_of
 from mcpwire.types import Skill, decode
 from mcpwire.wire.uri_template import is_uri
 
