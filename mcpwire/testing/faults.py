@@ -638,6 +638,7 @@ class FaultyStdio:
 
 
 def _as_command(target: str | Stdio | Http) -> Stdio:
+    """Return the command of a server, or of a bridge to a server over HTTP."""
     resolved = resolve_target(target)
     if isinstance(resolved, Stdio):
         return resolved
@@ -646,18 +647,13 @@ def _as_command(target: str | Stdio | Http) -> Stdio:
             "the target must be a command line, a Stdio, a URL or an Http, "
             f"got {target!r}"
         )
-    return _bridge_command(resolved)
-
-
-def _bridge_command(target: Http) -> Stdio:
-    """Return the command of a bridge to a server over HTTP."""
-    options = _changed_attributes(target)
+    options = _changed_attributes(resolved)
     try:
         encoded = json.dumps(options)
     except TypeError as error:
         names = ", ".join(sorted(set(options) - {"url"}))
         raise ValueError(
-            f"options of {target} must be texts, numbers and mappings of them to "
+            f"options of {resolved} must be texts, numbers and mappings of them to "
             f"reach another process ({names}): {error}"
         ) from error
     program = ["-P", "-m", __name__, "http"]

@@ -72,8 +72,8 @@ class _Grant:
     subject: str
     scopes: tuple[str, ...]
     resource: str | None
-    challenge: str = ""
-    redirect_uri: str = ""
+    proof: tuple[str, str] = ("", "")
+    """The challenge and the redirect URI that an exchange of its code must match."""
 
 
 class Issuer:
@@ -273,10 +273,8 @@ class Issuer:
             client.redirect_uris or (redirect_uri,)
         ):
             raise _OAuthError("this issuer does not know the client")
-        if (request.get("response_type"), request.get("code_challenge_method")) != (
-            "code",
-            "S256",
-        ):
+        kinds = request.get("response_type"), request.get("code_challenge_method")
+        if kinds != ("code", "S256"):
             raise _OAuthError("the request must be for a code, with S256")
         if not (redirect_uri.isascii() and redirect_uri.isprintable()):
             raise _OAuthError("redirect_uri must be a URI")
@@ -286,8 +284,7 @@ class Issuer:
             self.subject,
             self._requested_scopes(request),
             request.get("resource"),
-            request.get("code_challenge", ""),
-            redirect_uri,
+            (request.get("code_challenge", ""), redirect_uri),
         )
         answer = {"code": code, "state": request.get("state", ""), "iss": self.url}
         return f"{redirect_uri}{'&' if '?' in redirect_uri else '?'}{urlencode(answer)}"
@@ -324,11 +321,8 @@ class Issuer:
         grant = self._code_grants.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = urlsafe_b64encode(digest).rstrip(b"=").decode()
-        if grant is None or (grant.client_id, grant.challenge, grant.redirect_uri) != (
-            client.id,
-            challenge,
-            form.get("redirect_uri", ""),
-        ):
+        proof = challenge, form.get("redirect_uri", "")
+        if grant is None or (grant.client_id, grant.proof) != (client.id, proof):
             raise _OAuthError("this issuer did not issue the code", "invalid_grant")
         return self._refreshable_response(grant)
 

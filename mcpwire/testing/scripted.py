@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from mcpwire import versions
 from mcpwire.errors import RPCError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.testing.wire import HttpWire, MemoryWire, Wire, cut
 from mcpwire.transports.targets import Stdio
-from mcpwire.versions import REVISIONS, Era, find_revision
+from mcpwire.versions import LATEST_SESSION, REVISIONS, Era
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -47,18 +46,12 @@ META: Final = "io.modelcontextprotocol/"
 METHOD_NOT_FOUND: Final = -32601
 INFO: Final = {"name": "scripted", "version": "1"}
 
-CAPABILITIES: Final[Mapping[str, Any]] = {
-    "tools": {},
-    "resources": {},
-    "prompts": {},
-    "completions": {},
-    "logging": {},
-}
+FEATURES: Final = ("tools", "resources", "prompts", "completions", "logging")
+CAPABILITIES: Final[Mapping[str, Any]] = {name: {} for name in FEATURES}
 
 VERSIONS: Final = tuple(revision.name for revision in REVISIONS)
 
-LATEST_SESSION: Final = versions.LATEST_SESSION.name
-"""The default protocol version of `handshake`."""
+STATELESS: Final = {each.name for each in REVISIONS if each.era is Era.STATELESS}
 
 
 def to_json(value: Any) -> Any:
@@ -558,11 +551,6 @@ def _call_script(script: Callable[[Message], Any], request: Message) -> Any:
 # Servers and a client
 
 
-def _is_stateless(version: str) -> bool:
-    revision = find_revision(version)
-    return revision is not None and revision.era is Era.STATELESS
-
-
 def text(value: str, *, is_error: bool = False) -> dict[str, Any]:
     """Return a tool's result with one block of text."""
     result: dict[str, Any] = {"content": [{"type": "text", "text": value}]}
@@ -612,7 +600,7 @@ class MemoryPeer(ScriptedPeer):
 
     async def handshake(
         self,
-        version: str = LATEST_SESSION,
+        version: str = LATEST_SESSION.name,
         *,
         capabilities: Any = CAPABILITIES,
         timeout: float = DEFAULT_TIMEOUT_S,
@@ -676,9 +664,8 @@ class ScriptedServer(MemoryPeer):
     def outcome(self, request: Message) -> Any:
         """Return the outcome of a method that is not in the table."""
         method, params = request.method, request.params
-        sessions = [v for v in self.versions if not _is_stateless(v)]
-        stateless = [v for v in self.versions if _is_stateless(v)]
-        if method == "server/discover" and stateless:
+        sessions = [version for version in self.versions if version not in STATELESS]
+        if method == "server/discover" and not STATELESS.isdisjoint(self.versions):
             return {
                 "resultType": "complete",
                 "supportedVersions": list(self.versions),
@@ -785,7 +772,7 @@ class ScriptedClient(ScriptedPeer):
 
     async def handshake(
         self,
-        version: str = LATEST_SESSION,
+        version: str = LATEST_SESSION.name,
         *,
         capabilities: Any = None,
         timeout: float = DEFAULT_TIMEOUT_S,
@@ -796,7 +783,7 @@ class ScriptedClient(ScriptedPeer):
             AssertionError: No response within `timeout`, or the connection has ended.
         """
         declared = to_json(capabilities) or {}
-        if _is_stateless(version):
+        if version in STATELESS:
             self.meta = {
                 META + "protocolVersion": version,
                 META + "clientCapabilities": declared,

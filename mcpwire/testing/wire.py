@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from mcpwire.errors import TransportError
     from mcpwire.limits import Limits
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.duplex import Duplex
-    from mcpwire.transports.http.streamable import HttpChannel
     from mcpwire.wire.jsonrpc import Line
 
 
@@ -51,7 +49,7 @@ class Wire:
 
     def __init__(self, owner: WireOwner) -> None:
         self._owner = owner
-        self.channel: Duplex | None = None
+        self.channel: Any = None  # a `Duplex`, or over HTTP an `HttpChannel`
         self._closing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._queue: deque[tuple[int, Callable[[], object]]] = deque()
@@ -61,9 +59,9 @@ class Wire:
         self.problem = ""  # the loss of the connection, or an HTTP error
         self.partial = bytearray()  # an incomplete line, used by the owner
 
-    def attach(self, channel: Duplex) -> None:
+    def attach(self, channel: Any) -> None:
         """Take over a channel that has just been opened, bypassing its `Peer`."""
-        channel.receive = self.received  # type: ignore[method-assign]  # no `Peer`
+        channel.receive = self.received
         self.channel = channel
 
     def put(self, parts: Iterable[bytes], turns: int) -> None:
@@ -137,14 +135,12 @@ class Wire:
 
     def _deliver(self, data: bytes) -> None:
         """Deliver these bytes to the other side in one piece."""
-        assert self.channel is not None
         self.channel._write(data)  # noqa: SLF001 - bypasses every check on purpose
 
     def _finish(self) -> None:
         # A pipe's other direction stays open: a server may still answer requests.
-        channel = self.channel
-        if isinstance(channel, PipeDuplex):
-            channel._stop_writing()  # noqa: SLF001 - no user of `Channel` does this
+        if isinstance(self.channel, PipeDuplex):
+            self.channel._stop_writing()  # noqa: SLF001 - no user of `Channel` does this
         else:
             self.close()
 
@@ -192,16 +188,7 @@ class _RawReply(Reply):
     """The HTTP response to one request, passed on as bytes without any check."""
 
     id: Any
-
-    def __init__(
-        self,
-        owner: HttpChannel,
-        what: str,
-        on_message: Callable[[_RawReply, bytes], None],
-    ) -> None:
-        super().__init__(owner, "stream" if what == "GET" else "call", what)
-        self._on_message = on_message
-        self.id = None
+    on_message: Callable[[_RawReply, bytes], None]
 
     def _process_head(self) -> None:
         self.is_over = self.status == 202 or self.what == "GET"
@@ -211,10 +198,10 @@ class _RawReply(Reply):
             super().end()
         elif not self.is_over:
             self.is_over = True
-            self._on_message(self, bytes(self._body) or b"HTTP %d" % self.status)
+            self.on_message(self, bytes(self._body) or b"HTTP %d" % self.status)
 
     def _receive_message(self, data: Line) -> None:
-        self._on_message(self, bytes(data))
+        self.on_message(self, bytes(data))
 
 
 class HttpWire(Wire):
@@ -246,11 +233,7 @@ class HttpWire(Wire):
         self._lines += filter(bytes.strip, lines)
         if self._lines and not self._is_posting:
             self._is_posting = True
-            self._spawn(self._post_all)
-
-    def _spawn(self, work: Any, *args: Any) -> None:
-        channel: Any = self.channel
-        channel.spawn(work, *args)  # it ends with the channel
+            self.channel.spawn(self._post_all)  # it ends with the channel
 
     async def _post_all(self) -> None:
         """Post in order; wait for the response to each message that is no request."""
@@ -258,22 +241,25 @@ class HttpWire(Wire):
             line = self._lines.popleft()
             message = loads_object(line)
             if "method" in message and "id" in message:
-                self._spawn(self._exchange, message, line)
+                self.channel.spawn(self._exchange, message, line)
             else:
                 await self._exchange(message, line)
                 if message.get("method") == "notifications/initialized":
-                    self._spawn(self._exchange, {}, None)
+                    self.channel.spawn(self._exchange, {}, None)
         self._is_posting = False
 
     async def _exchange(self, message: dict[str, Any], body: bytes | None) -> None:
         """Perform one POST, or the GET of the server's stream (no body)."""
-        channel: Any = self.channel
-        method, params = message.get("method"), message.get("params")
-        what = "GET" if body is None else method if type(method) is str else "POST"
-        reply = _RawReply(channel, what, self._receive_reply)
-        reply.id = (
-            message.get("id") if self._answers_all and "method" in message else None
-        )
+        channel, method, params = self.channel, message.get("method"), None
+        if body is None:
+            reply = _RawReply(channel, "stream", "GET")
+        else:
+            reply = _RawReply(
+                channel, "call", method if type(method) is str else "POST"
+            )
+        is_answered = self._answers_all and "method" in message
+        reply.id = message.get("id") if is_answered else None
+        reply.on_message = self._receive_reply
         streams: set[Reply] = channel._streams  # noqa: SLF001 - closing ends them
         streams.add(reply)
         try:
@@ -281,8 +267,9 @@ class HttpWire(Wire):
             if body is None:
                 start = channel._heads.get(None, extra)  # noqa: SLF001 - as above
             else:
-                params = params if type(params) is dict else None
-                start = channel._request_head(what, params, extra)  # noqa: SLF001 - as above
+                if type(message.get("params")) is dict:
+                    params = message["params"]
+                start = channel._request_head(reply.what, params, extra)  # noqa: SLF001 - as above
             await channel._exchange(reply, Request(start, body))  # noqa: SLF001 - as above
             if reply.status >= 400 and body is not None:
                 self.problem = f"HTTP {reply.status}"
@@ -299,10 +286,9 @@ class HttpWire(Wire):
         if reply.what == "initialize":
             result = loads_object(data).get("result")
             version = result.get("protocolVersion") if type(result) is dict else None
-            channel: Any = self.channel
             if type(version) is str:
-                channel._store_session_id(reply)  # noqa: SLF001 - as a call does
-                channel.revision = find_revision(version)
+                self.channel._store_session_id(reply)  # noqa: SLF001 - as a call does
+                self.channel.revision = find_revision(version)
         # A line break is white space in JSON, but ends a message on a wire.
         self.received(data.replace(b"\n", b" ") + b"\n")
 
