@@ -402,7 +402,7 @@ class Handle(Generic[C]):
         component = self.component
         if component.is_enabled is not is_enabled:
             component.is_enabled = is_enabled
-            self._table.notify_changed()
+            self._table.notify_changed(self._key)
 
 
 class Table(Generic[C]):
@@ -483,7 +483,7 @@ class Table(Generic[C]):
         registered = self.completers.setdefault(key, {})
         component.completers = ChainMap(registered, dict(component.completers))
         self._components[key] = component
-        self.notify_changed()
+        self.notify_changed(key)
         return Handle(self, key)
 
     def remove(self, key: str) -> None:
@@ -493,7 +493,7 @@ class Table(Generic[C]):
             KeyError: No component has that key.
         """
         del self._components[self.component(key).key]
-        self.notify_changed()
+        self.notify_changed(key)
 
     def replace(self, key: str, function: Any, changes: dict[str, Any]) -> C:
         """Replace a component by one with another function, at the same position."""
@@ -508,18 +508,21 @@ class Table(Generic[C]):
             (new.key if k == key else k): (new if k == key else c)
             for k, c in self._components.items()
         }
-        self.notify_changed()
+        self.notify_changed(key, new.key)
         return new
 
-    def notify_changed(self) -> None:
-        """Update `public` and notify clients that the list has changed."""
-        self.public = {
-            key: component
-            for key, component in self._components.items()
-            if component.is_enabled
-            and self._visible is None
-            and component.visible is None
-        }
+    def notify_changed(self, *keys: str) -> None:
+        """Update these keys of `public`; notify clients that the list has changed."""
+        for key in keys:
+            self.public.pop(key, None)
+            component = self._components.get(key)
+            if (
+                component is not None
+                and component.is_enabled
+                and self._visible is None
+                and component.visible is None
+            ):
+                self.public[key] = component
         self._on_changed()
         for table in self._mounted_in:
             table.notify_changed()
