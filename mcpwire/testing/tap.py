@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import signal
 import subprocess
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from mcpwire.transports.targets import Stdio
 
     Fields = list[tuple[bytes, bytes]]
+
+logger = logging.getLogger(__name__)
 
 _HOP_FIELDS: Final = frozenset(
     {
@@ -207,19 +210,16 @@ class HttpTap:
             add.add_head(
                 "server", _head(f"HTTP/1.1 {response.status_code}", fields), number
             )
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": response.status_code,
-                    "headers": fields,
-                }
-            )
+            start = {"status": response.status_code, "headers": fields}
+            await send({"type": "http.response.start", **start})
+            more = {"type": "http.response.body", "more_body": True}
+            await send({**more, "body": b""})  # the head, before any event of a stream
             async for data in response.aiter_raw():
                 add.add("server", data, number)
-                await send(
-                    {"type": "http.response.body", "body": data, "more_body": True}
-                )
+                await send({**more, "body": data})
             await send({"type": "http.response.body", "body": b""})
+        except httpx.HTTPError as error:  # the client's connection ends, too
+            logger.warning("%s has not completed its response: %r", origin, error)
         finally:
             add.end("server", number)
             with anyio.CancelScope(shield=True):

@@ -5,13 +5,14 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from cli_servers import MCPWIRE, TIMEOUT_S, serving
 from hosting import hosted
-from raw_server import raw_server, reply
+from raw_server import head, raw_server, reply, sse_head
 
 from mcpwire.server.demo import demo_dispatcher
 from mcpwire.testing.tape import read_messages, read_tape
@@ -220,6 +221,35 @@ def test_tap_refuses_other_host_names_and_reports_a_lost_server(path, tapped):
     response = httpx.post(url, content=b"{}")
     assert response.status_code == 502
     assert "ConnectError" in response.text
+
+
+def test_response_that_breaks_off_breaks_off_for_the_client(path, tapped):
+    def script(conn):
+        conn.receive()
+        conn.send(head(200, content_length=100) + b"first part\n")
+
+    with raw_server(script) as server:
+        _, url = tapped(server.url)
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.post(url, content=b"{}")
+    assert sent(path, "server") == b"first part\n"
+    assert read_tape(path)[-1].is_end
+
+
+def test_client_that_leaves_ends_the_request_at_the_server(path, tapped):
+    ended = threading.Event()
+
+    def script(conn):
+        conn.receive()
+        conn.send(sse_head())
+        if not conn.receive(None):
+            ended.set()
+
+    with raw_server(script) as server:
+        _, url = tapped(server.url)
+        with httpx.stream("GET", url) as response:
+            assert response.status_code == 200  # before any event
+        assert ended.wait(TIMEOUT_S)
 
 
 # --- replay
