@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from mcpwire.check.case import Level, Verdict
 from mcpwire.check.subject import printable
-from mcpwire.wire.json import encode, encode_line
+from mcpwire.testing.tape import FIRST_LINE, Part, Side, encode_part
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -290,24 +290,18 @@ def has_failures(results: Iterable[Result], *, with_should: bool = False) -> boo
 _FAILING: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
 
-def write_transcripts(folder: Path, report: Report) -> None:
-    """Write the octets of each result as JSON lines, one file per result.
+def write_tapes(folder: Path, report: Report) -> None:
+    """Write the octets of each result as a tape (`mcpwire.testing.tape`).
 
-    Each line has ``at`` in seconds, ``direction``, ``stream`` (the HTTP exchange) and
-    ``octets`` in base64.
+    Over HTTP the text of a part also has the head of the message.
     """
     for result in report.results:
-        lines = [
-            encode_line(
-                {
-                    "at": at,
-                    "direction": direction,
-                    "stream": stream,
-                    "octets": b64encode(data).decode(),
-                }
-            )
-            for at, direction, stream, data in result.octets
-        ]
+        # Cases of clients are the server of their subject.
+        is_server = result.case.startswith("C-")
+        lines = [FIRST_LINE]
+        for at, direction, stream, data in result.octets:
+            side: Side = "server" if is_server == (direction == "sent") else "client"
+            lines.append(encode_part(Part(at, side, data, stream or None)))
         cell = result.cell
         path = folder / f"{cell.transport}-{cell.revision}" / f"{result.case}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)

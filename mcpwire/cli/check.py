@@ -25,7 +25,7 @@ from mcpwire.check.reports import (
     to_markdown,
     to_sarif,
     to_text,
-    write_transcripts,
+    write_tapes,
 )
 from mcpwire.check.results import Report, worse
 from mcpwire.check.runner import PROFILE, make_report, run, select
@@ -260,7 +260,7 @@ def _write_files(options: Options, report: Report) -> None:
             write_pages(Path(options.html), [report])
     if options.tapes is not None:
         with writing_to(options.tapes):
-            write_transcripts(Path(options.tapes), report)
+            write_tapes(Path(options.tapes), report)
 
 
 def list_cases(options: Options) -> int:

@@ -122,6 +122,27 @@ judged by its messages and by its end. Requires the package jsonschema-rs.
 exit codes: as those of check.
 """
 
+TAP: Final = """\
+Put `mcpwire tap -o FILE --` before the command of a server in the configuration of any
+client: everything passes unchanged. For a server at a URL the client gets the URL that
+is printed. A tape has one JSON object per line; credentials are replaced by ***.
+"""
+
+REPLAY: Final = """\
+The server of the tape answers on stdin and stdout. A request is found by its method and
+its params, so that the order of the requests may differ.
+
+exit codes: 0 all requests of the client are on the tape, 9 not all (with --exact: the
+bytes of the client differ).
+"""
+
+REPLAY_CLIENT: Final = """\
+The requests of the tape are sent to the server, and its answers are compared with the
+recorded ones.
+
+exit codes: 0 the answers are equal, 9 they differ.
+"""
+
 CLIENTS: Final = """\
 CLIENT is the command line of the client: a program that calls the tool `echo` any
 number of times, and exits. {target} in it is replaced by the command line of the
@@ -178,7 +199,7 @@ SERVER_GROUPS: Final = (
     o.AnyServer,
     o.Mode,
 )
-CLIENT_GROUPS: Final = (*COMMON_GROUPS, *SERVER_GROUPS)
+CLIENT_GROUPS: Final = (*COMMON_GROUPS, o.Record, *SERVER_GROUPS)
 BENCH_GROUPS: Final = (*COMMON_GROUPS, o.Config, o.Process, o.Url, o.Mode)
 LOAD_GROUPS: Final = (o.Processes, o.Limits, o.LoadReports, *BENCH_GROUPS)
 CALL_GROUPS: Final = (o.ServerRequests, o.ServerMessages)
@@ -284,6 +305,27 @@ COMMANDS: Final[dict[str, Command]] = {
         (),
         target="",
         words="DIR REPORT [REPORT ...]",
+    ),
+    "tap": Command(
+        "tape:tap",
+        "record the session of any client with a server",
+        (o.Recording, o.Listening, o.Quiet),
+        details=TAP,
+    ),
+    "replay": Command(
+        "tape:replay",
+        "play the server of a recorded session",
+        (o.Playing,),
+        target="",
+        words="TAPE",
+        details=REPLAY,
+    ),
+    "replay client": Command(
+        "tape:replay_client",
+        "send a recorded client's requests to a server, and compare the answers",
+        (o.Comparing, *COMMON_GROUPS, o.Config, o.Process, o.Url),
+        words="TAPE",
+        details=REPLAY_CLIENT,
     ),
     "bench": Command(
         "bench:bench",

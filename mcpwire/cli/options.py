@@ -186,6 +186,12 @@ def _parse_variable(text: str) -> tuple[str, str]:
     return name, value if equals else os.environ[name]
 
 
+def _parse_set_variable(text: str) -> str:
+    if not os.environ.get(text):
+        raise UsageError(f"--mask-env {text}: {text} is not set")
+    return text
+
+
 def _parse_pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
@@ -291,6 +297,10 @@ class Verbose(Group):
         "-v/--verbose",
         "show messages, handshake and the server's stderr; -vv: whole messages",
     )
+
+
+class Record(Group):
+    record: str | None = option("--record FILE", "record the session on a tape")
 
 
 # --- options of one or a few commands
@@ -560,6 +570,34 @@ class CheckReports(Group, title="reports"):
     )
 
 
+# --- options of tapes
+
+
+class Recording(Group):
+    tape: str | None = option(
+        "-o/--output FILE",
+        "the tape; an existing file is replaced (default: tape-DATE-TIME-PID.jsonl)",
+    )
+    masked: list[str] = option(
+        "--mask-env VARIABLE",
+        "also replace the value of this environment variable by ***",
+        type=_parse_set_variable,
+    )
+
+
+class Playing(Group):
+    exact: bool = option(
+        "--exact", "require the recorded bytes of the client, and send the server's"
+    )
+
+
+class Comparing(Group):
+    ignore: list[str] = option(
+        "--ignore PATH",
+        "do not compare this member of the answers, such as 'result.content.*.text'",
+    )
+
+
 # --- options of ``bench``
 
 
@@ -795,6 +833,7 @@ class Options(
     Connecting,
     UserTime,
     Verbose,
+    Record,
     ServerRequests,
     ServerMessages,
     Timing,
@@ -808,6 +847,9 @@ class Options(
     ServerChecks,
     ServerWait,
     CheckReports,
+    Recording,
+    Playing,
+    Comparing,
     Workload,
     LoadSize,
     Rounds,

@@ -23,7 +23,7 @@ from mcpwire.cli.arguments import json_text
 from mcpwire.cli.auth import advise_login
 from mcpwire.cli.failures import Exit, Interrupted, exit_code, usage_errors
 from mcpwire.cli.options import ServerRequests
-from mcpwire.cli.output import Output, deep_json, progress_text, shorten
+from mcpwire.cli.output import Output, deep_json, progress_text, shorten, writing_to
 from mcpwire.cli.targets import ProbeCache, make_target, report_entry, timeouts
 from mcpwire.errors import (
     ConnectError,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.client import Client
     from mcpwire.protocol.subscriptions import Notification
+    from mcpwire.testing import Recorder
 
 T = TypeVar("T")
 
@@ -285,6 +286,12 @@ class Session:
 
             self.handlers = RequestHandlers(self)
         self.timing = Timing() if options.timing else None
+        self._recorder: Recorder | None = None
+        if options.record:
+            from mcpwire.testing import Recorder
+
+            with writing_to(options.record):
+                self._recorder = Recorder(options.record)
         self.client = self._make_client()
 
     def _make_client(self) -> Client:
@@ -304,7 +311,9 @@ class Session:
                 roots=roots or None,
                 extensions=[SKILLS] if options.verb == "skills" else None,
                 on_notification=self._show_log if options.log_level else None,
-                trace=self._trace if self.output.verbose or self.timing else None,
+                trace=self._trace
+                if self.output.verbose or self.timing or self._recorder
+                else None,
                 **(self.handlers.client_options() if self.handlers is not None else {}),
             )
 
@@ -327,6 +336,8 @@ class Session:
         finally:
             if not self.signals.is_forced:
                 await self.client.aclose()
+            if self._recorder is not None:
+                self._recorder.close()
             if self._stderr:
                 self._show(f"server: {self._stderr}")
 
@@ -411,6 +422,8 @@ class Session:
         self.output.event("log", encode(message), f"[{message.level}] {logger}{data}")
 
     def _trace(self, event: str, data: Any) -> None:
+        if self._recorder is not None:
+            self._recorder(event, data)
         if self.timing is not None:
             self.timing.trace(event, data)
         if not self.output.verbose:

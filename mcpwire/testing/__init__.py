@@ -8,6 +8,8 @@
 `AsgiTransport`     an httpx transport to an ASGI application, without a socket
 `Issuer`            an authorization server that grants every request
 `FaultyStdio`       a real server behind pipes that lose, corrupt and delay bytes
+`Recorder`, `Tape`  writes a session to a file; plays its server for a client
+`replay`            sends a recorded client's messages to a server, and compares
 `leak_check`        a check for leaked descriptors, children, threads and tasks
 `VirtualClockLoop`  an event loop with timers that take no real time
 ==================  ============================================================
@@ -50,6 +52,9 @@ if TYPE_CHECKING:
     from mcpwire.testing.scripted import repeated as repeated
     from mcpwire.testing.scripted import scripted_command as scripted_command
     from mcpwire.testing.scripted import text as text
+    from mcpwire.testing.tape import Recorder as Recorder
+    from mcpwire.testing.tape import Tape as Tape
+    from mcpwire.testing.tape import replay as replay
     from mcpwire.testing.wire import at_random as at_random
 
 _load, __dir__, __all__ = lazy_names(
@@ -63,10 +68,7 @@ _load, __dir__, __all__ = lazy_names(
         """,
         "issuer": "Issuer",
         "leaks": "leak_check",
-        "scripted": """
-            SILENCE MemoryPeer Message ScriptedClient ScriptedServer in_turn later
-            repeated scripted_command text
-        """,
+        "tape": "Recorder Tape replay",
         "wire": "at_random",
     },
 )

@@ -481,9 +481,13 @@ class ScriptedPeer:
         for item in value if isinstance(value, list) else [value]:
             message = Message(item, send)
             self.received.append(message)
-            outcome = self.answers.get(message.method or "", self.outcome)
-            if not (message.is_request and self._perform(wire, message, outcome)):
+            if not self._process(wire, message):
                 self._inbox.append((wire, message))
+
+    def _process(self, wire: Wire, message: Message) -> bool:
+        """Process a message; return False if `receive` is to return it."""
+        outcome = self.answers.get(message.method or "", self.outcome)
+        return message.is_request and self._perform(wire, message, outcome)
 
     # The table of outcomes
 

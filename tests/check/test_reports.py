@@ -22,9 +22,10 @@ from mcpwire.check.reports import (
     to_markdown,
     to_sarif,
     to_text,
-    write_transcripts,
+    write_tapes,
 )
 from mcpwire.check.results import score, worse
+from mcpwire.testing.tape import Part, read_tape
 
 SERVER = Stdio(sys.executable, [str(Path(__file__).with_name("server.py"))])
 CELL = Cell("server", "stdio", "2025-11-25")
@@ -217,16 +218,13 @@ def test_failure_depends_on_verdict_level_and_options():
     assert not has_failures([result(Verdict.WARN, Level.ROBUST)], with_should=True)
 
 
-def test_transcripts_contain_the_octets(tmp_path):
-    write_transcripts(tmp_path, MIXED)
-    path = tmp_path / "stdio-2025-11-25" / "RPC-07.a.jsonl"
-    first = json.loads(path.read_text().splitlines()[0])
-    assert first == {
-        "at": 0.0,
-        "direction": "sent",
-        "stream": 0,
-        "octets": "eyJpZCI6MX0K",
-    }
+@pytest.mark.parametrize(
+    ("case", "sender"), [("RPC-07.a", "client"), ("C-RPC-07.a", "server")]
+)
+def test_tapes_have_the_octets_of_each_case(tmp_path, case, sender):
+    write_tapes(tmp_path, report(attrs.evolve(BROKEN, case=case)))
+    first, *_ = read_tape(tmp_path / "stdio-2025-11-25" / f"{case}.jsonl")
+    assert first == Part(0.0, sender, b'{"id":1}\n')
 
 
 # --- comparing ------------------------------------------------------------------------
