@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from mcpwire.limits import Limits
-    from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
@@ -140,15 +139,10 @@ class HttpxEngine:
             self._origin = attrs.evolve(target.parsed, host=address).origin
         register_after_fork(self)
 
-    async def exchange(
-        self, request: Request, reply: ResponseSink, deadline: Deadline | None
-    ) -> None:
+    async def exchange(self, request: Request, reply: ResponseSink) -> None:
         """Send a request and pass its response to `reply`; see `Engine.exchange`."""
         if self._is_closed:
             raise self.closed_error(sent=False)
-        aborted: MCPError | None = getattr(reply, "aborted", None)
-        if aborted is not None:
-            raise aborted
         for earlier in self.exchanges:
             if earlier.reply is reply:  # it gets a new response now
                 earlier.end()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.sender import Fields
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.oauth.authorizer import DeadlinePauser
+    from mcpwire.transports.oauth.authorizer import Authorizer
     from mcpwire.wire.jsonrpc import Line
     from mcpwire.wire.sse import SSEEvent
 
@@ -83,10 +83,10 @@ class LegacyChannel(Sender, Duplex):
         engine: Engine,
         inbound: Inbound,
         limits: Limits = DEFAULT_LIMITS,
+        authorizer: Authorizer | None = None,
     ) -> None:
         Duplex.__init__(self, inbound, limits=limits, target=str(target))
-        Sender.__init__(self, target, engine, asyncio.get_running_loop())
-        self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
+        Sender.__init__(self, target, engine, authorizer)
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
         # The user's header fields of open calls, also for their cancellations, and of
         # the notification that is being sent.
@@ -136,8 +136,9 @@ class LegacyChannel(Sender, Duplex):
         if headers:
             self._call_fields[id] = self._http.check(headers)
         pause: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-        if self._pauser is not None:  # while a user logs in
-            pause = self._pauser.register_deadline(deadline, self._timeouts.arm)
+        if self._authorizer is not None:  # while a user logs in
+            pauser = self._authorizer.pauser
+            pause = pauser.register_deadline(deadline, self._timeouts.arm)
         try:
             with pause:
                 return await super().call(
@@ -242,9 +243,8 @@ class LegacyChannel(Sender, Duplex):
         endpoint = resolve_endpoint(self._stream.url or self._http.parsed, data)
         self._endpoint = endpoint
         self._heads = self._heads.with_target(endpoint.target)
-        allow = getattr(self._engine, "allow", None)
-        if allow is not None:  # otherwise, tokens are sent to the stream's URL only
-            allow(endpoint.target)
+        if self._authorizer is not None:
+            self._authorizer.session.allow(endpoint.target)
         if self._timer is not None:
             self._timer.cancel()
         self._endpoint_known.set()
@@ -337,7 +337,7 @@ class LegacyChannel(Sender, Duplex):
             )
             return
         reason = f"{post.what}: not accepted within {ACCEPT_TIMEOUT_S:g} s"
-        self._engine.abort(post, TransportError(reason, target=self.target))
+        self._abort_exchange(post, TransportError(reason, target=self.target))
 
     def _on_post_error(self, post: PostReply, error: Exception) -> None:
         call = self._open_call(post.id)
@@ -402,22 +402,22 @@ class LegacyChannel(Sender, Duplex):
         """Wait for the end of all exchanges, within a time limit; close the engine."""
         try:
             await asyncio.wait(self._tasks(), timeout=CLOSE_TIMEOUT_S)
-            await self._engine.aclose()
+            await self._close_engine()
         except asyncio.CancelledError:  # the loop ends
-            self._engine.abandon()
+            self.engine.abandon()
             raise
 
     def after_fork(self) -> None:
         """Refuse every use in a forked process, and close its copies of the sockets."""
         super().after_fork()
-        self._engine.after_fork()
+        self.engine.after_fork()
 
     def abandon(self) -> None:
         """Close the connections at once, even without a running loop."""
         super().abandon()
         if not self._loop.is_closed():
             self._stop()
-        self._engine.abandon()
+        self.engine.abandon()
 
 
 class StreamReply(Reply):

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.sender import Fields
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.authorizer import Authorizer
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -115,13 +116,12 @@ class HttpChannel(Sender, BaseChannel):
         *,
         limits: Limits,
         recovery: Recovery,
+        authorizer: Authorizer | None = None,
     ) -> None:
         # First, as `after_fork` uses its attributes and may be called after the second.
-        Sender.__init__(self, target, engine, asyncio.get_running_loop())
+        Sender.__init__(self, target, engine, authorizer)
         BaseChannel.__init__(self, inbound, {}, limits, str(target))
         self._time = self._loop.time
-        if hasattr(engine, "rearm"):  # an engine that pauses and resumes deadlines
-            engine.rearm = self._timeouts.arm
         self._tasks: set[asyncio.Task[Any]] = set()
         self._all_calls_done: asyncio.Future[None] | None = None
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
@@ -171,12 +171,12 @@ class HttpChannel(Sender, BaseChannel):
     @property
     def bytes_sent(self) -> int:
         """Number of bytes that the operating system has accepted."""
-        return self._engine.bytes_sent
+        return self.engine.bytes_sent
 
     @property
     def bytes_received(self) -> int:
         """Number of bytes received, heads of responses included."""
-        return self._engine.bytes_received
+        return self.engine.bytes_received
 
     # Calls
 
@@ -477,8 +477,13 @@ class HttpChannel(Sender, BaseChannel):
             try:
                 if tasks:
                     await asyncio.wait(tasks)
+                if self._authorizer is not None and self._calls:
+                    # Their operations for tokens can be settled after that.
+                    await asyncio.wait(
+                        [self._when_calls_done()], timeout=CLOSE_TIMEOUT_S
+                    )
             finally:
-                await self._engine.aclose()
+                await self._close_engine()
 
     # Background tasks, and waiting
 
@@ -516,7 +521,7 @@ class HttpChannel(Sender, BaseChannel):
 
     async def _pause(self, reply: Reply, seconds: float) -> None:
         """Wait between two requests of a call; an abort ends the wait."""
-        async with self._abort_scope(reply):
+        async with self.abort_scope(reply):
             await asyncio.sleep(seconds)
 
     def abandon(self) -> None:
@@ -525,16 +530,17 @@ class HttpChannel(Sender, BaseChannel):
         if self._lost is None:
             self._lost = TransportError("abandoned", target=self.target)
         self._timeouts.stop()
-        self._engine.abandon()
+        self.engine.abandon()
         error = self._closed_error(sent=True)
         for reply in (*list(self._streams), *list(self._calls.values())):
             reply.aborted = reply.aborted or error
-            self._end_pause(reply)
+            if not self._loop.is_closed():
+                self._end_pause(reply)
 
     def after_fork(self) -> None:
         """Refuse every use in a forked process, and close its copies of the sockets."""
         super().after_fork()
-        self._engine.after_fork()
+        self.engine.after_fork()
         self._is_over = True
 
     # Calls with more than one HTTP request
