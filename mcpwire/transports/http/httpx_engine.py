@@ -39,7 +39,7 @@ from mcpwire.errors import (
     MessageTooLarge,
     RemoteProtocolError,
 )
-from mcpwire.transports.base import register_after_fork
+from mcpwire.transports.base import register_after_fork, wait_at_most
 from mcpwire.transports.handlers import is_blocking, prepare_thread_call
 from mcpwire.transports.http.connecting import (
     connect_error,
@@ -195,9 +195,7 @@ class HttpxEngine:
             tasks = [exchange.task for exchange in self.exchanges]
             await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT_S)
         if self._transport is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                    await self._transport.aclose()
+            await wait_at_most(CLOSE_TIMEOUT_S, self._transport.aclose())
 
     def _stop(self) -> None:
         self._is_closed = True

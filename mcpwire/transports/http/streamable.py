@@ -45,14 +45,9 @@ from mcpwire.protocol.http_headers import MirroredHeaders, RequestHeaders
 from mcpwire.protocol.http_reply import SENT_WHEN_CLOSING, Reply, Request
 from mcpwire.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpwire.protocol.negotiation import META
-from mcpwire.protocol.peer import (
-    NEVER_CANCELLED,
-    TOO_MANY_REASON,
-    PeerStats,
-    too_many_questions,
-)
+from mcpwire.protocol.peer import NEVER_CANCELLED, TOO_MANY_REASON, PeerStats
 from mcpwire.protocol.retry import DECLINING_STATUSES, TEMPORARY_STATUSES, StreamBackoff
-from mcpwire.transports.base import BaseChannel, admit_request
+from mcpwire.transports.base import BaseChannel
 from mcpwire.transports.handlers import run_until_done
 from mcpwire.transports.http.credentials import missing_scope_error
 from mcpwire.transports.http.sender import MAX_ERROR_BODY_S, Sender, field
@@ -296,8 +291,9 @@ class HttpChannel(Sender, BaseChannel):
             body = encode(jsonrpc.notification("notifications/cancelled", params))
             self._queue_post("cancelling", body, reply.headers)
 
-    def _cancel(self, call: Reply, reason: str) -> bool:
-        return self._abort(call, CallCancelled(call.what, reason=reason))
+    def _end_call(self, call: Reply, error: MCPError, reason: str) -> bool:
+        del reason  # the error tells it to `_send_cancellation`
+        return self._abort(call, error)
 
     def _time_out(self, call: Reply, now: float) -> None:
         self._abort(call, call.timeout_error(now))
@@ -887,28 +883,12 @@ class HttpChannel(Sender, BaseChannel):
         ):
             self.stats.invalid += 1
             return
-        if method != "ping" and not self._admit(id, reply):
-            return
         self._server_requests[id] = reply
-        self._timeouts.pause(id, self._find_calls(reply))
-        self._inbound.request(
-            id, method, params, partial(self._reply_once, id, reply), reply.handle
-        )
-
-    def _find_calls(self, reply: Reply) -> list[Reply]:
-        """Return the call of a stream; all open calls for the server's own stream."""
-        replies = [reply] if reply.kind == "call" else list(self._calls.values())
-        return [each for each in replies if each.kind == "call"]
-
-    def _admit(self, id: RequestId, reply: Reply) -> bool:
-        """Return whether a server request is processed; end calls over the limit."""
-        limit = self.limits.questions
-        exhausted, is_admitted = admit_request(self._find_calls(reply), limit)
-        for call in exhausted:
-            self._abort(call, TooManyQuestions(call.what, limit=limit))
-        if not is_admitted:
-            self._queue_answer(id, reply, too_many_questions())
-        return is_admitted
+        answer = partial(self._reply_once, id, reply)
+        # The call of the stream; for the server's own stream, all open calls.
+        replies = [reply] if reply.kind == "call" else self._calls.values()
+        calls = [each for each in replies if each.kind == "call"]
+        self._pass_request(id, method, params, answer, reply.handle, calls)
 
     def _reply_once(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError

@@ -21,7 +21,7 @@ import asyncio
 import copy
 import logging
 import os
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from time import monotonic
@@ -59,7 +59,6 @@ from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from mcpwire.auth.config import Grant
     from mcpwire.auth.discovery import Denial
@@ -127,7 +126,7 @@ class Authorizer:
             if work is not None:
                 if request.is_background:
                     work = partial(self._wait_for_login, work)
-                with self.pauser.register_deadline(reply.deadline, rearm):
+                with self.pauser.register(reply.deadline, rearm=rearm):
                     async with sender.abort_scope(reply):
                         credential = await work()
             if attempt.tries and credential is not None:
@@ -707,46 +706,34 @@ class DeadlinePauser:
                 for _, resume in limits:
                     resume()
 
-    def register_deadline(
-        self, deadline: Deadline | None, rearm: Callable[[float], object] | None = None
-    ) -> AbstractContextManager[None]:
-        """Return a context that pauses a deadline during logins and calls `rearm`."""
-        if deadline is None:
-            return nullcontext()
+    @contextmanager
+    def register(
+        self,
+        deadline: Deadline | None,
+        scope: asyncio.Timeout | None = None,
+        *,
+        rearm: Callable[[float], object] = _ignore,
+    ) -> Iterator[None]:
+        """Yield; logins pause a deadline, with `rearm`, and an `asyncio.timeout`."""
         time = asyncio.get_running_loop().time
-
-        def pause() -> None:
-            deadline.pause(time())
-
-        def resume() -> None:
-            deadline.resume(time())
-            if rearm is not None:
-                rearm(deadline.at)
-
-        return self._register(pause, resume)
-
-    def register_timeout(self, scope: asyncio.Timeout) -> AbstractContextManager[None]:
-        """Return a context in which logins pause an `asyncio.timeout`."""
-        time = asyncio.get_running_loop().time
-        left: float | None = None
+        left: float | None = None  # of the timeout
 
         def pause() -> None:
             nonlocal left
-            when = scope.when()
-            left = None if when is None or scope.expired() else when - time()
-            if left is not None:
+            if deadline is not None:
+                deadline.pause(time())
+            when = None if scope is None or scope.expired() else scope.when()
+            left = None if when is None else when - time()
+            if scope is not None and left is not None:
                 scope.reschedule(None)
 
         def resume() -> None:
-            if left is not None:
+            if deadline is not None:
+                deadline.resume(time())
+                rearm(deadline.at)
+            if scope is not None and left is not None:
                 scope.reschedule(time() + left)
 
-        return self._register(pause, resume)
-
-    @contextmanager
-    def _register(
-        self, pause: Callable[[], None], resume: Callable[[], None]
-    ) -> Iterator[None]:
         limits, logins = self._limits, self._logins
         limits.append((pause, resume))
         if logins:
