@@ -44,22 +44,25 @@ from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation, Profile
 from mcpwire.protocol.retry import RestartBackoff
-from mcpwire.transports.base import is_cancelled_here, is_on_loop, wait_shared
+from mcpwire.transports.base import (
+    is_cancelled_here,
+    is_on_loop,
+    wait_at_most,
+    wait_shared,
+)
 from mcpwire.transports.handlers import is_blocking, run_until_done
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from mcpwire.client.subscriptions import Subscriptions
     from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
     from mcpwire.protocol.negotiation import Agreement, Identity
     from mcpwire.protocol.subscriptions import Notification
-    from mcpwire.transports.base import CallHandle, NotifyFn
+    from mcpwire.transports.base import CallHandle
     from mcpwire.transports.targets import ChannelOpener, OpenChannel
     from mcpwire.versions import Revision
-
-    EndFn = Callable[[dict[str, Any] | Exception], None]
 
 
 logger = logging.getLogger("mcpwire")
@@ -635,36 +638,6 @@ class Connection:
         task.add_done_callback(self._background.discard)
         return task
 
-    def open_call(
-        self,
-        channel: OpenChannel,
-        method: str,
-        params: dict[str, Any],
-        *,
-        handle: CallHandle,
-        on_notification: NotifyFn | None = None,
-        on_end: EndFn,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        """Start a call in a background task; pass its result or error to `on_end`."""
-        call = channel.call(
-            method,
-            params,
-            deadline=None,
-            handle=handle,
-            on_notification=on_notification,
-            headers=headers,
-        )
-
-        def report(task: asyncio.Task[dict[str, Any]]) -> None:
-            if not task.cancelled():
-                error = task.exception()  # headers' function may raise any
-                on_end(error if isinstance(error, Exception) else task.result())
-            elif channel.lost is not None:  # closed, perhaps before the call began
-                on_end(ConnectionClosed("closed by this side", sent=True))
-
-        self.spawn(call, method).add_done_callback(report)
-
     async def answer_input(
         self, method: str, request: ServerRequest, deadline: Deadline | None
     ) -> dict[str, Any]:
@@ -724,12 +697,8 @@ class Connection:
 
     async def wait(self, event: asyncio.Event, seconds: float | None) -> bool:
         """Wait until an event is set or the time is over; return whether it is set."""
-        try:
-            async with asyncio.timeout(seconds):
-                await event.wait()
-        except TimeoutError:
-            return event.is_set()
-        return True
+        await wait_at_most(seconds, event.wait())
+        return event.is_set()
 
     def _on_lost(self, error: TransportError) -> None:
         """Record the loss of the connection; reopen it if a consumer needs it."""

@@ -24,7 +24,7 @@ from mcpwire.protocol import negotiation
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.negotiation import Agreement
@@ -177,18 +177,15 @@ class Handshake:
                     await asyncio.wait([closing])
 
 
-@contextlib.contextmanager
 def pause_for_login(
     pauser: DeadlinePauser | None,
     scope: asyncio.Timeout,
     deadline: Deadline | None = None,
-) -> Iterator[None]:
-    """Pause a timeout scope and a call's deadline while a user logs in."""
+) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which logins pause a timeout scope and a call's deadline."""
     if pauser is None:
-        yield
-        return
-    with pauser.register_timeout(scope), pauser.register_deadline(deadline):
-        yield
+        return contextlib.nullcontext()
+    return pauser.register(deadline, scope)
 
 
 def connect_failure(

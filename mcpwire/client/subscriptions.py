@@ -14,6 +14,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import (
+    ConnectionClosed,
     LocalProtocolError,
     MCPError,
     RequestTimeout,
@@ -61,14 +62,14 @@ class ListenRequest:
 
     def open(self, meta: Mapping[str, Any] | None) -> None:
         """Send the request, without waiting for its acknowledgement."""
-        self._connection.open_call(
-            self._channel,
+        call = self._channel.call(
             LISTEN,
             {"notifications": self.requested.as_params(), "_meta": dict(meta or {})},
+            deadline=None,
             handle=self.handle,
             on_notification=self._on_notification,
-            on_end=self._on_end,
         )
+        self._connection.spawn(call, LISTEN).add_done_callback(self._on_end)
 
     def _on_notification(self, method: str, params: dict[str, Any] | None) -> None:
         if method != ACKNOWLEDGED:
@@ -80,11 +81,17 @@ class ListenRequest:
                 logger.info("the server does not send %s", refused.as_params())
             self._changed.set()
 
-    def _on_end(self, outcome: dict[str, Any] | Exception) -> None:
-        self.outcome = outcome
+    def _on_end(self, task: asyncio.Task[dict[str, Any]]) -> None:
+        if not task.cancelled():
+            error = task.exception()  # headers' function may raise any
+            self.outcome = error if isinstance(error, Exception) else task.result()
+        elif self._channel.lost is not None:  # closed, perhaps before the call began
+            self.outcome = ConnectionClosed("closed by this side", sent=True)
+        else:
+            return
         self._changed.set()
-        if isinstance(outcome, RPCError):
-            logger.info("the server refused the subscription: %s", outcome)
+        if isinstance(self.outcome, RPCError):
+            logger.info("the server refused the subscription: %s", self.outcome)
         self._connection.inbound.wake()
         self.report_end()
 

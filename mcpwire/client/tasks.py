@@ -17,7 +17,6 @@ from mcpwire.errors import LocalProtocolError, TransportError
 from mcpwire.limits import check_timeout
 from mcpwire.protocol import tasks
 from mcpwire.protocol.methods import available_method
-from mcpwire.transports.base import CallHandle
 from mcpwire.types import (
     CallToolResult,
     CreatedTask,
@@ -29,6 +28,7 @@ from mcpwire.types import (
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping
     from typing import Unpack
 
@@ -230,19 +230,15 @@ def _send_cancel(
     """
     channel = connection.channel
     if channel is not None and channel.lost is None:
-        connection.open_call(
-            channel,
-            "tasks/cancel",
-            {"taskId": task_id, "_meta": dict(connection.profile.meta or {})},
-            handle=CallHandle(),
-            on_end=_log_failure,
-            headers=headers,
-        )
+        params = {"taskId": task_id, "_meta": dict(connection.profile.meta or {})}
+        call = channel.call("tasks/cancel", params, deadline=None, headers=headers)
+        connection.spawn(call, "tasks/cancel").add_done_callback(_log_failure)
 
 
-def _log_failure(outcome: dict[str, Any] | Exception) -> None:
-    if isinstance(outcome, Exception):
-        logger.debug("a task was not cancelled: %s", outcome)
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        logger.debug("a task was not cancelled: %s", error)
 
 
 async def follow(

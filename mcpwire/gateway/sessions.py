@@ -290,7 +290,7 @@ async def _end_session(target: Http, id: str, limits: Limits) -> None:
     from mcpwire.transports.http.engine import open_engine
     from mcpwire.transports.http.streamable import HttpChannel
 
-    engine = open_engine(target, limits, None)
+    engine = open_engine(target, limits)
     inbound: Any = _NullInbound()
     channel = HttpChannel(
         target, engine, inbound, limits=limits, recovery=DEFAULT_RECOVERY

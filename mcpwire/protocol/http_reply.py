@@ -468,6 +468,11 @@ class Reply:
         self._has_started = False  # whether messages were read without a decoder
 
     @property
+    def method(self) -> str:
+        """The method of a call."""
+        return self.what
+
+    @property
     def can_resume(self) -> bool:
         """Whether the stream had an event id from which it can be resumed."""
         return self.resumption is not None and self.resumption.cursor != ""

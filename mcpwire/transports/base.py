@@ -188,10 +188,8 @@ class _TimedCall(Protocol):
 
     deadline: Deadline | None
     pauses: int
-    questions: int
 
 
-T = TypeVar("T", bound=_TimedCall)
 R = TypeVar("R")
 
 
@@ -276,20 +274,6 @@ class Timeouts:
         call.pauses -= 1
         assert call.deadline is not None
         call.deadline.resume(self._loop.time())
-
-
-def admit_request(calls: Collection[T], limit: int) -> tuple[list[T], bool]:
-    """Count a request of the peer for each call that it may belong to.
-
-    Returns the calls that have reached the limit, which must end, and whether the
-    request is to be answered: not if all calls have reached the limit.
-    """
-    exhausted = [call for call in calls if call.questions >= limit]
-    if exhausted and len(exhausted) == len(calls):
-        return exhausted, False
-    for call in calls:
-        call.questions += 1
-    return exhausted, True
 
 
 # Tracing
@@ -421,8 +405,8 @@ async def wait_shared(future: asyncio.Future[R]) -> R:
         del future  # its error refers to this frame: avoid a reference cycle
 
 
-async def wait_at_most(seconds: float, work: Awaitable[object]) -> None:
-    """Await `work` for at most that many seconds, then cancel it."""
+async def wait_at_most(seconds: float | None, work: Awaitable[object]) -> None:
+    """Await `work` for at most that time, then cancel it; ``None``: no limit."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await work
@@ -480,12 +464,46 @@ class BaseChannel:
         return self._calls.get(id) if type(id) is int and id > 0 else None
 
     def _cancel(self, call: Any, reason: str) -> bool:
-        """End a call with `CallCancelled`; return whether it was open."""
+        return self._end_call(call, CallCancelled(call.method, reason=reason), reason)
+
+    def _end_call(self, call: Any, error: MCPError, reason: str) -> bool:
+        """End a call without a response; return whether it was open."""
         raise NotImplementedError
 
     def _time_out(self, call: Any, now: float) -> None:
         """End a call at its deadline."""
         raise NotImplementedError
+
+    def _pass_request(  # noqa: PLR0917 - those of `Inbound.request`
+        self,
+        id: RequestId,
+        method: str,
+        params: dict[str, Any] | None,
+        answer: ReplyFn,
+        handle: CallHandle | None,
+        calls: Collection[Any],
+    ) -> None:
+        """Pass a request of the peer on; pause the calls that it may belong to.
+
+        The calls at `Limits.questions` end; if all end, the request is refused.
+        """
+        limit = self.limits.questions
+        exhausted = [call for call in calls if call.questions >= limit]
+        if exhausted and method != "ping":
+            from mcpwire.protocol.peer import TOO_MANY_REASON, too_many_questions
+
+            for call in exhausted:
+                error = TooManyQuestions(call.method, limit=limit)
+                self._end_call(call, error, TOO_MANY_REASON)
+            calls = [call for call in calls if call not in exhausted]
+            if not calls:
+                answer(too_many_questions())
+                return
+        for call in calls:
+            call.questions += method != "ping"
+        # First, as the handler may start at once and make calls of its own.
+        self._timeouts.pause(id, calls)
+        self._inbound.request(id, method, params, answer, handle)
 
     def _refusal(self) -> MCPError:
         """Return the error that says why no message can be sent."""
@@ -542,14 +560,14 @@ class TwoWayChannel(BaseChannel):
     def _send_cancellation(self, call: Pending, reason: str) -> None:
         """Notify the peer of the end of a call; do nothing by default."""
 
-    def _end_call(self, call: Pending, error: MCPError, reason: str) -> None:
-        """End a call without a response."""
+    def _end_call(self, call: Pending, error: MCPError, reason: str) -> bool:
         self._send_cancellation(call, reason)
         self.on_error(call, error)
-
-    def _cancel(self, call: Pending, reason: str) -> bool:
-        self._end_call(call, CallCancelled(call.method, reason=reason), reason)
         return True
+
+    def _unfinished_calls(self) -> list[Pending]:
+        """Return the open calls; a request of the peer may belong to each of them."""
+        return [call for call in self._calls.values() if not call.future.done()]
 
     def on_result(self, call: Pending, result: dict[str, Any]) -> None:
         """Wake the caller with the result."""
@@ -575,18 +593,6 @@ class TwoWayChannel(BaseChannel):
         )
         error = call.deadline.error(call.method, now, detail)
         self._end_call(call, error, "timeout")
-
-    def _admit(self) -> bool:
-        """Return whether to answer a server's request; end the calls at the limit."""
-        from mcpwire.protocol.peer import TOO_MANY_REASON
-
-        limit = self.limits.questions
-        calls = [call for call in self._calls.values() if not call.future.done()]
-        exhausted, is_admitted = admit_request(calls, limit)
-        for call in exhausted:
-            error = TooManyQuestions(call.method, limit=limit)
-            self._end_call(call, error, TOO_MANY_REASON)
-        return is_admitted
 
     def on_cancelled(self, id: RequestId) -> None:
         """Handle the cancellation of a request by the peer."""

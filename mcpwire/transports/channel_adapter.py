@@ -20,7 +20,7 @@ from mcpwire.errors import (
     RPCError,
     TransportError,
 )
-from mcpwire.protocol.peer import PeerStats, too_many_questions
+from mcpwire.protocol.peer import PeerStats
 from mcpwire.transports.base import (
     CallHandle,
     Pending,
@@ -29,7 +29,7 @@ from mcpwire.transports.base import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Mapping
 
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
@@ -246,21 +246,16 @@ class ChannelAdapter(TwoWayChannel):
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
         """End the call with that handle; return whether there was one."""
-        return self._cancel_if(lambda its: its is handle, reason)
+        calls = [call for call in self._unfinished_calls() if call.handle is handle]
+        return bool(calls) and self._cancel(calls[0], reason)
 
-    def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
-        """End the call with that id on the wire, as `cancel` does."""
-        return id is not None and self._cancel_if(
-            lambda its: type(its.request_id) is type(id) and its.request_id == id,
-            reason,
-        )
-
-    def _cancel_if(self, matches: Callable[[CallHandle], bool], reason: str) -> bool:
-        for call in self._calls.values():
-            assert call.handle is not None
-            if matches(call.handle) and not call.future.done():
-                return self._cancel(call, reason)
-        return False
+    def _open_call(self, id: RequestId | None) -> Pending | None:
+        """Return the call that the user's channel has sent with that id."""
+        for call in self._unfinished_calls():
+            sent_id = call.handle.request_id if call.handle is not None else None
+            if id is not None and type(sent_id) is type(id) and sent_id == id:
+                return call
+        return None
 
     # Requests of the server
 
@@ -284,11 +279,8 @@ class ChannelAdapter(TwoWayChannel):
                     reply(outcome)
 
         self.stats.messages += 1
-        if method != "ping" and not self._admit():
-            answer(too_many_questions())
-            return
-        self._timeouts.pause(id, self._calls.values())
-        self._inbound.request(id, method, params, answer, call)
+        calls = self._unfinished_calls()
+        self._pass_request(id, method, params, answer, call, calls)
 
     # End of the connection
 

@@ -27,7 +27,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.peer import Peer, too_many_questions
+from mcpwire.protocol.peer import Peer
 from mcpwire.transports.base import Pending, TwoWayChannel
 from mcpwire.wire.jsonrpc import LineDecoder
 
@@ -199,15 +199,12 @@ class Duplex(TwoWayChannel):
         self, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         """Pass a request of the peer on, with the function that answers it."""
-        is_client = self._peer.role == "client"
-        if is_client and method != "ping" and not self._admit():
-            self._reply(id, too_many_questions())
-            return
-        if is_client:
-            # The stream does not tell which call the request belongs to: pause all.
-            # Before the handler, which may start at once and make calls of its own.
-            self._timeouts.pause(id, self._calls.values())
-        self._inbound.request(id, method, params, partial(self._reply, id), None)
+        answer = partial(self._reply, id)
+        if self._peer.role == "client":
+            calls = self._unfinished_calls()
+            self._pass_request(id, method, params, answer, None, calls)
+        else:
+            self._inbound.request(id, method, params, answer, None)
 
     def transmit(self, data: bytes) -> None:
         """Send a line that the `Peer` itself has produced."""

@@ -354,15 +354,21 @@ def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> ChannelOpe
         from mcpwire.transports.http.engine import open_engine
         from mcpwire.transports.http.streamable import HttpChannel
 
-        engine = open_engine(target, limits, authorizer)
-        return HttpChannel(target, engine, inbound, limits=limits, recovery=recovery)
+        return HttpChannel(
+            target,
+            open_engine(target, limits),
+            inbound,
+            limits=limits,
+            recovery=recovery,
+            authorizer=authorizer,
+        )
 
     def open_legacy(inbound: Inbound) -> LegacyChannel:
         from mcpwire.transports.http.engine import open_engine
         from mcpwire.transports.http.legacy_sse import LegacyChannel
 
-        engine = open_engine(target, limits, authorizer)
-        return LegacyChannel(target, engine, inbound, limits)
+        engine = open_engine(target, limits)
+        return LegacyChannel(target, engine, inbound, limits, authorizer)
 
     pauser = authorizer.pauser if authorizer is not None else None
     return ChannelOpener(str(target), open_http, target.memory, open_legacy, pauser)

@@ -111,7 +111,7 @@ class EngineUnderTest:
         return getattr(self.engine, name)
 
     async def exchange(self, request: Request, response: RecordedResponse) -> None:
-        await self.engine.exchange(request, response, None)
+        await self.engine.exchange(request, response)
 
     async def ask(
         self,

@@ -67,7 +67,7 @@ async def test_exchange_on_an_idle_connection_creates_no_task_and_no_timer():
         try:
             for number in range(10):
                 response = RecordedResponse()
-                await engine.engine.exchange(post(number), response, None)
+                await engine.engine.exchange(post(number), response)
         finally:
             loop.set_task_factory(None)
             del loop.call_at
@@ -426,7 +426,7 @@ async def test_waiting_large_request_is_not_copied(deaf_server):
         request = post(body=b"x" * 30_000_000)
         with traced_memory() as memory:
             task = asyncio.create_task(
-                engine.engine.exchange(request, RecordedResponse(), None)
+                engine.engine.exchange(request, RecordedResponse())
             )
             await eventually(lambda: engine.blocked)
         assert memory.peak < 3_000_000
@@ -488,7 +488,7 @@ def test_engine_can_be_abandoned_while_its_loop_is_not_running():
     with raw_server(echo) as server:
         engine = DirectEngine(Http(server.url), DEFAULT_LIMITS)
         with asyncio.Runner() as runner:
-            runner.run(engine.exchange(post("hi"), RecordedResponse(), None))
+            runner.run(engine.exchange(post("hi"), RecordedResponse()))
             engine.abandon()
             server.wait_until(lambda: not server.open)
             assert not engine.idle

@@ -290,7 +290,7 @@ async def test_unused_engine_opens_no_connection(kind):
 def test_engine_can_be_abandoned_after_its_loop_ended(kind, secure):
     def forget():
         engine = ENGINES[kind](Http(server.url, **client_options), DEFAULT_LIMITS)
-        asyncio.run(engine.exchange(post("hi"), RecordedResponse(), None))
+        asyncio.run(engine.exchange(post("hi"), RecordedResponse()))
         engine.abandon()
         server.wait_until(lambda: not server.open)
         del engine

@@ -84,7 +84,7 @@ async def test_completed_messages_leave_no_state():
         await until(server, lambda: len(posts(server)) == 31)
         channel = client.channel
         await eventually(lambda: not channel._posts and not channel._requests)
-        assert channel._call_fields == {}
+        assert channel._call_headers == {}
 
 
 async def test_large_messages_pass_in_both_directions(engine):

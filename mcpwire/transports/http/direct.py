@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits
-    from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
@@ -107,9 +106,7 @@ class DirectEngine:
         )
         return self.written - sum(buffered)
 
-    async def exchange(
-        self, request: Request, reply: ResponseSink, deadline: Deadline | None
-    ) -> None:
+    async def exchange(self, request: Request, reply: ResponseSink) -> None:
         """Send a request and pass its response to `reply`; see `Engine.exchange`."""
         if self.blocked or self._connecting_bytes:
             self._check_unwritten(request)

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits
-    from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.oauth.authorizer import Authorizer
 
 IDLE_TIMEOUT_S: Final = 4.0
 """Seconds for which an idle connection is kept: many servers close it after 5 s."""
@@ -52,7 +50,7 @@ class Engine(Protocol):
         """Number of bytes received so far."""
 
     def exchange(
-        self, request: Request, reply: ResponseSink, deadline: Deadline | None
+        self, request: Request, reply: ResponseSink
     ) -> Coroutine[Any, Any, None]:
         """Send a request and pass the response to `reply` until the reply is over.
 
@@ -84,24 +82,15 @@ class Engine(Protocol):
         """Close this process's copies of the sockets after a fork."""
 
 
-def open_engine(
-    target: Http, limits: Limits, authorizer: Authorizer | None = None
-) -> Engine:
-    """Return a new engine for a target; an authorizer adds tokens to its requests."""
-    engine: Engine
+def open_engine(target: Http, limits: Limits) -> Engine:
+    """Return a new engine for a target."""
     if choose_engine(target) == "direct":
         from mcpwire.transports.http.direct import DirectEngine
 
-        engine = DirectEngine(target, limits)
-    else:
-        from mcpwire.transports.http.httpx_engine import HttpxEngine
+        return DirectEngine(target, limits)
+    from mcpwire.transports.http.httpx_engine import HttpxEngine
 
-        engine = HttpxEngine(target, limits)
-    if authorizer is None:
-        return engine
-    from mcpwire.transports.oauth.engine import AuthEngine
-
-    return AuthEngine(engine, authorizer)
+    return HttpxEngine(target, limits)
 
 
 def choose_engine(target: Http) -> Literal["direct", "httpx"]:

@@ -39,7 +39,7 @@ from mcpwire.errors import (
     MessageTooLarge,
     RemoteProtocolError,
 )
-from mcpwire.transports.base import register_after_fork
+from mcpwire.transports.base import register_after_fork, wait_at_most
 from mcpwire.transports.handlers import is_blocking, prepare_thread_call
 from mcpwire.transports.http.connecting import (
     connect_error,
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from mcpwire.limits import Limits
-    from mcpwire.protocol.deadline import Deadline
     from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
@@ -140,15 +139,10 @@ class HttpxEngine:
             self._origin = attrs.evolve(target.parsed, host=address).origin
         register_after_fork(self)
 
-    async def exchange(
-        self, request: Request, reply: ResponseSink, deadline: Deadline | None
-    ) -> None:
+    async def exchange(self, request: Request, reply: ResponseSink) -> None:
         """Send a request and pass its response to `reply`; see `Engine.exchange`."""
         if self._is_closed:
             raise self.closed_error(sent=False)
-        aborted: MCPError | None = getattr(reply, "aborted", None)
-        if aborted is not None:
-            raise aborted
         for earlier in self.exchanges:
             if earlier.reply is reply:  # it gets a new response now
                 earlier.end()
@@ -201,9 +195,7 @@ class HttpxEngine:
             tasks = [exchange.task for exchange in self.exchanges]
             await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT_S)
         if self._transport is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                    await self._transport.aclose()
+            await wait_at_most(CLOSE_TIMEOUT_S, self._transport.aclose())
 
     def _stop(self) -> None:
         self._is_closed = True

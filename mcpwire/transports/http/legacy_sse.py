@@ -26,6 +26,7 @@ from mcpwire.errors import ConnectError, MCPError, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.http_headers import RequestHeaders, resolve_endpoint
 from mcpwire.protocol.http_reply import MAX_ERROR_BODY, Reply, Request
+from mcpwire.transports.base import wait_shared
 from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import run_until_done
 from mcpwire.transports.http.credentials import missing_scope_error
@@ -37,11 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.transports.base import CallHandle, Inbound, NotifyFn, Pending, Trace
+    from mcpwire.transports.base import Inbound, Pending, Trace
     from mcpwire.transports.http.engine import Engine
-    from mcpwire.transports.http.sender import Fields
     from mcpwire.transports.http.target import Http
-    from mcpwire.transports.oauth.authorizer import DeadlinePauser
+    from mcpwire.transports.oauth.authorizer import Authorizer
     from mcpwire.wire.jsonrpc import Line
     from mcpwire.wire.sse import SSEEvent
 
@@ -83,25 +83,23 @@ class LegacyChannel(Sender, Duplex):
         engine: Engine,
         inbound: Inbound,
         limits: Limits = DEFAULT_LIMITS,
+        authorizer: Authorizer | None = None,
     ) -> None:
         Duplex.__init__(self, inbound, limits=limits, target=str(target))
-        Sender.__init__(self, target, engine, asyncio.get_running_loop())
-        self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
+        Sender.__init__(self, target, engine, authorizer)
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
         # The user's header fields of open calls, also for their cancellations, and of
         # the notification that is being sent.
-        self._call_fields: dict[int, Fields] = {}
-        self._notification_fields: Fields = ()
+        self._call_headers: dict[int, Mapping[str, str]] = {}
+        self._notification_headers: dict[str, str] = {}
         self._stream = StreamReply(self)
         self._endpoint = target.parsed
-        self._endpoint_known = asyncio.Event()
-        self._opening_done = asyncio.Event()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
         self._is_over = False
         self._request_slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
         self._posts: set[PostReply] = set()
         self._requests: dict[int, PostReply] = {}
         self._barrier: PostReply | None = None
-        self._open_error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         if target.connect_timeout is not None:
             self._expect_endpoint(target.connect_timeout + ENDPOINT_TIMEOUT_S)
@@ -112,9 +110,7 @@ class LegacyChannel(Sender, Duplex):
 
     async def ready(self) -> None:
         """Wait for the endpoint event of the server; safe to cancel."""
-        await self._opening_done.wait()
-        if self._open_error is not None:
-            raise self._open_error
+        await wait_shared(self._opened)
         if self._lost is not None:
             raise self._closed_error(sent=False)
 
@@ -126,29 +122,24 @@ class LegacyChannel(Sender, Duplex):
         params: Mapping[str, Any] | None,
         *,
         deadline: Deadline | None,
-        handle: CallHandle | None = None,
-        on_notification: NotifyFn | None = None,
         headers: Mapping[str, str] | None = None,
+        **rest: Any,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
         # No other code runs before the peer assigns its next id.
         id = self._peer.requests_sent + 1
         if headers:
-            self._call_fields[id] = self._http.check(headers)
+            self._http.check(headers)
+            self._call_headers[id] = dict(headers)
         pause: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-        if self._pauser is not None:  # while a user logs in
-            pause = self._pauser.register_deadline(deadline, self._timeouts.arm)
+        if self._authorizer is not None:  # while a user logs in
+            pauser, rearm = self._authorizer.pauser, self._timeouts.arm
+            pause = pauser.register(deadline, rearm=rearm)
         try:
             with pause:
-                return await super().call(
-                    method,
-                    params,
-                    deadline=deadline,
-                    handle=handle,
-                    on_notification=on_notification,
-                )
+                return await super().call(method, params, deadline=deadline, **rest)
         finally:
-            self._call_fields.pop(id, None)
+            self._call_headers.pop(id, None)
 
     async def notify(
         self,
@@ -158,11 +149,12 @@ class LegacyChannel(Sender, Duplex):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification; see `Channel.notify`."""
-        self._notification_fields = self._http.check(headers) if headers else ()
+        self._http.check(headers or {})
+        self._notification_headers = dict(headers or {})
         try:
             self.notify_nowait(method, params)
         finally:
-            self._notification_fields = ()
+            self._notification_headers = {}
 
     def _write(self, data: bytes) -> None:
         """Send a line as a POST."""
@@ -213,7 +205,7 @@ class LegacyChannel(Sender, Duplex):
         target = self.target
         if stream.error is None:
             reason = "the server ended its event stream"
-            if self._endpoint_known.is_set():
+            if self._opened.done():
                 return TransportError(reason, target=target)
             return ConnectError(f"{target}: {reason} before it named its endpoint")
         fault = missing_scope_error(self._http, stream.error) or stream.error
@@ -225,7 +217,7 @@ class LegacyChannel(Sender, Duplex):
         """Process an event of the stream."""
         if self._is_over:
             return
-        if not self._endpoint_known.is_set():
+        if not self._opened.done():
             self._handle_endpoint(event, data)
         elif event == "message" and self._lost is None:
             # The data may have several lines; JSON allows a space for each newline.
@@ -242,13 +234,11 @@ class LegacyChannel(Sender, Duplex):
         endpoint = resolve_endpoint(self._stream.url or self._http.parsed, data)
         self._endpoint = endpoint
         self._heads = self._heads.with_target(endpoint.target)
-        allow = getattr(self._engine, "allow", None)
-        if allow is not None:  # otherwise, tokens are sent to the stream's URL only
-            allow(endpoint.target)
+        if self._authorizer is not None:
+            self._authorizer.session.allow(endpoint.target)
         if self._timer is not None:
             self._timer.cancel()
-        self._endpoint_known.set()
-        self._opening_done.set()
+        self._opened.set_result(None)
 
     # POSTs
 
@@ -268,9 +258,8 @@ class LegacyChannel(Sender, Duplex):
             self._barrier = post
         elif post.id:
             self._requests[post.id] = post
-        post.user_fields = self._notification_fields or self._call_fields.get(
-            post.call_id, ()
-        )
+        own = self._notification_headers
+        post.headers = own or self._call_headers.get(post.call_id)
         # Not `create_task`: an eager task factory would start the task at once.
         name = f"mcpwire-sse-{post.what}"
         post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)
@@ -280,7 +269,7 @@ class LegacyChannel(Sender, Duplex):
 
     async def _deliver(self, post: PostReply) -> None:
         try:
-            await self._endpoint_known.wait()
+            await wait_shared(self._opened)
             for earlier in post.predecessors:
                 await self._wait_for_earlier(earlier)
             if not post.id:
@@ -308,8 +297,8 @@ class LegacyChannel(Sender, Duplex):
             await asyncio.wait([earlier.task], timeout=left)
 
     async def _perform(self, post: PostReply) -> None:
-        fields = (*await self._user_fields(post), *post.user_fields)
-        request = Request(self._heads.post(fields), post.line)
+        start = self._heads.post(await self._user_fields(post))
+        request = Request(start, post.line)
         post.url = self._endpoint
         post.started_at = self._loop.time()
         post.accept_timer = self._loop.call_later(
@@ -337,7 +326,7 @@ class LegacyChannel(Sender, Duplex):
             )
             return
         reason = f"{post.what}: not accepted within {ACCEPT_TIMEOUT_S:g} s"
-        self._engine.abort(post, TransportError(reason, target=self.target))
+        self._abort_exchange(post, TransportError(reason, target=self.target))
 
     def _on_post_error(self, post: PostReply, error: Exception) -> None:
         call = self._open_call(post.id)
@@ -354,23 +343,19 @@ class LegacyChannel(Sender, Duplex):
         if self._is_over:
             return
         self._is_over = True
-        target = self.target
-        if self._endpoint_known.is_set():
-            if type(error) is TransportError:
-                self._mark_lost(error)
-            else:
-                reason = f"the event stream broke: {error}"
-                self._mark_lost(TransportError(reason, target=target), error)
-            return
-        self._open_error = error
-        if isinstance(error, ConnectError):
-            self._mark_lost(error, error.__cause__)
-            return
-        connect_failure = ConnectError(str(error), target=target)
-        if isinstance(error, TransportError):
-            connect_failure.__cause__ = error
-            self._open_error = connect_failure
-        self._mark_lost(connect_failure, error)
+        failure: Any = error
+        if not self._opened.done():
+            if not isinstance(error, ConnectError):
+                failure = ConnectError(str(error), target=self.target)
+            is_ours = isinstance(error, TransportError)
+            self._opened.set_exception(failure if is_ours else error)
+            self._opened.exception()  # marks it as retrieved
+        elif type(error) is not TransportError:
+            reason = f"the event stream broke: {error}"
+            failure = TransportError(reason, target=self.target)
+        if failure is not error:
+            failure.__cause__ = error
+        self._mark_lost(failure)
 
     def _mark_lost(
         self, error: TransportError, cause: BaseException | None = None
@@ -378,7 +363,8 @@ class LegacyChannel(Sender, Duplex):
         if self._lost is not None:
             return
         super()._mark_lost(error, cause)
-        self._opening_done.set()
+        if not self._opened.done():
+            self._opened.set_result(None)
         self._stop()
         self._closing = self._loop.create_task(self._close(), name="mcpwire-sse-close")
 
@@ -402,22 +388,22 @@ class LegacyChannel(Sender, Duplex):
         """Wait for the end of all exchanges, within a time limit; close the engine."""
         try:
             await asyncio.wait(self._tasks(), timeout=CLOSE_TIMEOUT_S)
-            await self._engine.aclose()
+            await self._close_engine()
         except asyncio.CancelledError:  # the loop ends
-            self._engine.abandon()
+            self.engine.abandon()
             raise
 
     def after_fork(self) -> None:
         """Refuse every use in a forked process, and close its copies of the sockets."""
         super().after_fork()
-        self._engine.after_fork()
+        self.engine.after_fork()
 
     def abandon(self) -> None:
         """Close the connections at once, even without a running loop."""
         super().abandon()
         if not self._loop.is_closed():
             self._stop()
-        self._engine.abandon()
+        self.engine.abandon()
 
 
 class StreamReply(Reply):
@@ -464,7 +450,6 @@ class PostReply(Reply):
         if method == CANCELLED:
             cancelled_id = (message.get("params") or {}).get("requestId")
             self.call_id = cancelled_id if type(cancelled_id) is int else 0
-        self.user_fields: Fields = ()
         self.predecessors: list[PostReply] = []  # the POSTs that it must not overtake
         self.started_at: float | None = None  # the time of its start
         self.accept_timer: TimerHandle | None = None  # aborts an unaccepted POST

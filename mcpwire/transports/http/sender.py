@@ -1,4 +1,4 @@
-"""Base of the HTTP channels: the user's headers, redirects, aborts and tracing."""
+"""Base of the HTTP channels: the user's headers, tokens, redirects and aborts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Coroutine
 
     from mcpwire.protocol.http_reply import Reply, Request
-    from mcpwire.transports.base import Trace
+    from mcpwire.transports.base import Timeouts, Trace
     from mcpwire.transports.http.engine import Engine
+    from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.authorizer import Authorizer
     from mcpwire.wire.urls import Url
 
     Fields = tuple[tuple[str, str], ...]
@@ -34,15 +36,19 @@ class Sender:
     """Base of a channel that sends its requests through an HTTP engine."""
 
     _error_body_s = MAX_ERROR_BODY_S
+    _loop: asyncio.AbstractEventLoop
     _trace: Trace | None
+    _timeouts: Timeouts
 
     def __init__(
-        self, target: Http, engine: Engine, loop: asyncio.AbstractEventLoop
+        self, target: Http, engine: Engine, authorizer: Authorizer | None
     ) -> None:
         self._http = target
-        self._engine = engine
-        self._loop = loop
+        self.engine = engine
+        self._authorizer = authorizer
         self.is_traced = False
+        # The sinks that engines feed in place of replies; see `Authorizer.exchange`.
+        self.sinks: dict[Reply, ResponseSink] = {}
         self._pauses: dict[Reply, asyncio.Timeout] = {}
         self._exchange = (
             self._follow_redirects if target.follow_redirects else self._send_once
@@ -53,7 +59,17 @@ class Sender:
             self._trace_request(request)
         if reply.aborted is not None:
             raise reply.aborted
-        return self._engine.exchange(request, reply, reply.deadline)
+        if self._authorizer is not None:
+            rearm = self._timeouts.arm
+            return self._authorizer.exchange(self, request, reply, rearm)
+        return self.engine.exchange(request, reply)
+
+    async def _close_engine(self) -> None:
+        try:
+            if self._authorizer is not None:
+                await self._authorizer.settle()
+        finally:
+            await self.engine.aclose()
 
     async def _follow_redirects(self, reply: Reply, request: Request) -> None:
         for _ in range(MAX_REDIRECTS + 1):
@@ -93,7 +109,10 @@ class Sender:
         if reply.aborted is not None:
             return False
         reply.aborted = error
-        return self._engine.abort(reply, error) or self._end_pause(reply)
+        return self._abort_exchange(reply, error) or self._end_pause(reply)
+
+    def _abort_exchange(self, reply: Reply, error: MCPError) -> bool:
+        return self.engine.abort(self.sinks.get(reply, reply), error)
 
     def _end_pause(self, reply: Reply) -> bool:
         """End the pause of an aborted call; return whether it had one."""
@@ -105,7 +124,7 @@ class Sender:
         return True
 
     @contextlib.asynccontextmanager
-    async def _abort_scope(self, reply: Reply) -> AsyncIterator[None]:
+    async def abort_scope(self, reply: Reply) -> AsyncIterator[None]:
         """Yield; raise the error of an abort, also while the block waits."""
         if reply.aborted is not None:
             raise reply.aborted
@@ -122,7 +141,7 @@ class Sender:
 
     async def _await_headers(self, reply: Reply, value: Awaitable[Any]) -> Any:
         """Await the headers of the user's asynchronous function."""
-        async with self._abort_scope(reply):
+        async with self.abort_scope(reply):
             try:
                 return await value
             except asyncio.CancelledError:
@@ -144,7 +163,7 @@ class Sender:
         if not reply.is_over:
             reply.end_early()
             assert reply.error is not None
-            self._engine.abort(reply, reply.error)
+            self._abort_exchange(reply, reply.error)
 
     # Tracing
 

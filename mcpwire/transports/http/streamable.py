@@ -45,14 +45,9 @@ from mcpwire.protocol.http_headers import MirroredHeaders, RequestHeaders
 from mcpwire.protocol.http_reply import SENT_WHEN_CLOSING, Reply, Request
 from mcpwire.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpwire.protocol.negotiation import META
-from mcpwire.protocol.peer import (
-    NEVER_CANCELLED,
-    TOO_MANY_REASON,
-    PeerStats,
-    too_many_questions,
-)
+from mcpwire.protocol.peer import NEVER_CANCELLED, TOO_MANY_REASON, PeerStats
 from mcpwire.protocol.retry import DECLINING_STATUSES, TEMPORARY_STATUSES, StreamBackoff
-from mcpwire.transports.base import BaseChannel, admit_request
+from mcpwire.transports.base import BaseChannel
 from mcpwire.transports.handlers import run_until_done
 from mcpwire.transports.http.credentials import missing_scope_error
 from mcpwire.transports.http.sender import MAX_ERROR_BODY_S, Sender, field
@@ -70,6 +65,7 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.sender import Fields
     from mcpwire.transports.http.target import Http
+    from mcpwire.transports.oauth.authorizer import Authorizer
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -115,13 +111,12 @@ class HttpChannel(Sender, BaseChannel):
         *,
         limits: Limits,
         recovery: Recovery,
+        authorizer: Authorizer | None = None,
     ) -> None:
         # First, as `after_fork` uses its attributes and may be called after the second.
-        Sender.__init__(self, target, engine, asyncio.get_running_loop())
+        Sender.__init__(self, target, engine, authorizer)
         BaseChannel.__init__(self, inbound, {}, limits, str(target))
         self._time = self._loop.time
-        if hasattr(engine, "rearm"):  # an engine that pauses and resumes deadlines
-            engine.rearm = self._timeouts.arm
         self._tasks: set[asyncio.Task[Any]] = set()
         self._all_calls_done: asyncio.Future[None] | None = None
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
@@ -171,12 +166,12 @@ class HttpChannel(Sender, BaseChannel):
     @property
     def bytes_sent(self) -> int:
         """Number of bytes that the operating system has accepted."""
-        return self._engine.bytes_sent
+        return self.engine.bytes_sent
 
     @property
     def bytes_received(self) -> int:
         """Number of bytes received, heads of responses included."""
-        return self._engine.bytes_received
+        return self.engine.bytes_received
 
     # Calls
 
@@ -296,8 +291,9 @@ class HttpChannel(Sender, BaseChannel):
             body = encode(jsonrpc.notification("notifications/cancelled", params))
             self._queue_post("cancelling", body, reply.headers)
 
-    def _cancel(self, call: Reply, reason: str) -> bool:
-        return self._abort(call, CallCancelled(call.what, reason=reason))
+    def _end_call(self, call: Reply, error: MCPError, reason: str) -> bool:
+        del reason  # the error tells it to `_send_cancellation`
+        return self._abort(call, error)
 
     def _time_out(self, call: Reply, now: float) -> None:
         self._abort(call, call.timeout_error(now))
@@ -477,8 +473,13 @@ class HttpChannel(Sender, BaseChannel):
             try:
                 if tasks:
                     await asyncio.wait(tasks)
+                if self._authorizer is not None and self._calls:
+                    # Their operations for tokens can be settled after that.
+                    await asyncio.wait(
+                        [self._when_calls_done()], timeout=CLOSE_TIMEOUT_S
+                    )
             finally:
-                await self._engine.aclose()
+                await self._close_engine()
 
     # Background tasks, and waiting
 
@@ -516,7 +517,7 @@ class HttpChannel(Sender, BaseChannel):
 
     async def _pause(self, reply: Reply, seconds: float) -> None:
         """Wait between two requests of a call; an abort ends the wait."""
-        async with self._abort_scope(reply):
+        async with self.abort_scope(reply):
             await asyncio.sleep(seconds)
 
     def abandon(self) -> None:
@@ -525,16 +526,17 @@ class HttpChannel(Sender, BaseChannel):
         if self._lost is None:
             self._lost = TransportError("abandoned", target=self.target)
         self._timeouts.stop()
-        self._engine.abandon()
+        self.engine.abandon()
         error = self._closed_error(sent=True)
         for reply in (*list(self._streams), *list(self._calls.values())):
             reply.aborted = reply.aborted or error
-            self._end_pause(reply)
+            if not self._loop.is_closed():
+                self._end_pause(reply)
 
     def after_fork(self) -> None:
         """Refuse every use in a forked process, and close its copies of the sockets."""
         super().after_fork()
-        self._engine.after_fork()
+        self.engine.after_fork()
         self._is_over = True
 
     # Calls with more than one HTTP request
@@ -881,28 +883,12 @@ class HttpChannel(Sender, BaseChannel):
         ):
             self.stats.invalid += 1
             return
-        if method != "ping" and not self._admit(id, reply):
-            return
         self._server_requests[id] = reply
-        self._timeouts.pause(id, self._find_calls(reply))
-        self._inbound.request(
-            id, method, params, partial(self._reply_once, id, reply), reply.handle
-        )
-
-    def _find_calls(self, reply: Reply) -> list[Reply]:
-        """Return the call of a stream; all open calls for the server's own stream."""
-        replies = [reply] if reply.kind == "call" else list(self._calls.values())
-        return [each for each in replies if each.kind == "call"]
-
-    def _admit(self, id: RequestId, reply: Reply) -> bool:
-        """Return whether a server request is processed; end calls over the limit."""
-        limit = self.limits.questions
-        exhausted, is_admitted = admit_request(self._find_calls(reply), limit)
-        for call in exhausted:
-            self._abort(call, TooManyQuestions(call.what, limit=limit))
-        if not is_admitted:
-            self._queue_answer(id, reply, too_many_questions())
-        return is_admitted
+        answer = partial(self._reply_once, id, reply)
+        # The call of the stream; for the server's own stream, all open calls.
+        replies = [reply] if reply.kind == "call" else self._calls.values()
+        calls = [each for each in replies if each.kind == "call"]
+        self._pass_request(id, method, params, answer, reply.handle, calls)
 
     def _reply_once(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError

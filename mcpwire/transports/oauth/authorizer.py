@@ -1,4 +1,4 @@
-"""Tokens for one server: one operation at a time for all waiting requests.
+"""Tokens for one server, and requests with tokens: one operation for all that wait.
 
 ::
 
@@ -8,10 +8,11 @@
                   │    └──► another token, once by refresh, once by logging in
                   └► 403 insufficient_scope ─► more scopes, a few times
 
-Any other denial is passed on to the reply. No lock is held during a request: a request
-that needs a token joins the running operation, or starts one. If no request waits any
-more, the operation is cancelled, unless it has sent a code or a refresh token, which
-are valid only once: then it continues until the answer is stored.
+Such a denial is withheld from the reply; any other one is passed on. No lock is held
+during a request: a request that needs a token joins the running operation, or starts
+one. If no request waits any more, the operation is cancelled, unless it has sent a code
+or a refresh token, which are valid only once: then it continues until the answer is
+stored.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import asyncio
 import copy
 import logging
 import os
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from math import inf
 from time import monotonic
 from time import time as wall_time
@@ -29,7 +31,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from mcpwire.auth import steps
 from mcpwire.auth.config import OAuth
 from mcpwire.auth.discovery import read_denial
-from mcpwire.auth.errors import AuthRequired, AuthTemporarilyUnavailable
+from mcpwire.auth.errors import (
+    AuthRequired,
+    AuthTemporarilyUnavailable,
+    InsufficientScope,
+)
 from mcpwire.auth.flow import (
     TokenRequest,
     finish_pending,
@@ -48,10 +54,11 @@ from mcpwire.transports.http.credentials import (
 from mcpwire.transports.oauth.fetch import Fetcher
 from mcpwire.transports.oauth.interactive_login import InteractiveLogin, call_user
 from mcpwire.transports.oauth.storage import CredentialStore
+from mcpwire.wire import jsonrpc
+from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from mcpwire.auth.config import Grant
     from mcpwire.auth.discovery import Denial
@@ -60,6 +67,8 @@ if TYPE_CHECKING:
     from mcpwire.auth.steps import Steps
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
+    from mcpwire.protocol.http_reply import Reply
+    from mcpwire.transports.http.sender import Sender
     from mcpwire.transports.http.target import Http
 
 logger = logging.getLogger("mcpwire.oauth")
@@ -82,6 +91,11 @@ _CANCELLABLE_STEPS: Final = (
 )
 
 
+DENIAL_STATUSES: Final = frozenset({401, 403})
+
+_CANCELLED: Final = encode(jsonrpc.notification("notifications/cancelled"))[:-1]
+
+
 class Authorizer:
     """The tokens for one server, for all connections of one client."""
 
@@ -93,6 +107,45 @@ class Authorizer:
         self._limits = limits
         self._running: _Operation | None = None
         self._next_login: asyncio.Future[None] | None = None
+
+    async def exchange(
+        self,
+        sender: Sender,
+        request: Request,
+        reply: Reply,
+        rearm: Callable[[float], object],
+    ) -> None:
+        """Send a request with a token, and again with another one after a denial."""
+        session, attempt = self.session, Attempt()
+        credential = session.current
+        work: Callable[[], Coroutine[Any, Any, Credential | None]] | None = None
+        if not session.is_ready:
+            is_unattended = _is_unattended(request)
+            work = partial(self.initial_token, is_unattended=is_unattended)
+        while True:
+            if work is not None:
+                if request.is_background:
+                    work = partial(self._wait_for_login, work)
+                with self.pauser.register(reply.deadline, rearm=rearm):
+                    async with sender.abort_scope(reply):
+                        credential = await work()
+            if attempt.tries and credential is not None:
+                attempt.sources |= {credential.source}
+            sink = _FilteringSink(request, reply, session, credential, attempt)
+            authorized = session.authorize(request, credential)
+            sender.sinks[reply] = sink
+            try:
+                await sender.engine.exchange(authorized, sink)
+            finally:
+                del sender.sinks[reply]
+            if sink.error is not None:
+                raise sink.error
+            token_request = sink.token_request
+            if token_request is None:
+                return
+            if _is_unattended(request):
+                token_request = token_request._replace(is_unattended=True)
+            work = partial(self.obtain, token_request)
 
     async def initial_token(self, *, is_unattended: bool = False) -> Credential | None:
         """Return a token for the first try, or None if none is stored."""
@@ -147,7 +200,7 @@ class Authorizer:
             finally:
                 operation.leave()
 
-    async def wait_for_login(
+    async def _wait_for_login(
         self, work: Callable[[], Coroutine[Any, Any, Credential | None]]
     ) -> Credential | None:
         """Return the token of `work`, which is tried again after each new token."""
@@ -370,12 +423,10 @@ class Credential:
 class Attempt:
     """The state of the tries of one request."""
 
-    def __init__(self) -> None:
-        self.tries = 0
-        self.step_ups = 0
-        self.sources: set[str] = set()  # the ways in which its tokens were obtained
-        self.nonce: str | None = None  # the nonce that the server required last
-        self.required: frozenset[str] | None = None  # the scopes it required last
+    tries = step_ups = 0
+    sources: frozenset[str] = frozenset()  # the ways in which its tokens were obtained
+    nonce: str | None = None  # the nonce that the server required last
+    required: frozenset[str] | None = None  # the scopes it required last
 
 
 class AuthSession:
@@ -552,6 +603,79 @@ class AuthSession:
         self._futile_logins = 0
 
 
+class _FilteringSink:
+    """A sink that withholds a denial if another token may help; else it passes it on.
+
+    For the DELETE of a session, all responses are passed on. The engine passes the body
+    directly to the reply, without a call of this class.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        reply: Reply,
+        session: AuthSession,
+        credential: Credential | None,
+        attempt: Attempt,
+    ) -> None:
+        self._reply = reply
+        self._session = session
+        self._credential = credential
+        self._attempt = attempt
+        self._is_last = request.start.startswith(b"DELETE ")
+        self.data: Callable[[bytes], None] = reply.data
+        self.end: Callable[[], None] = reply.end
+        self.token_request: TokenRequest | None = None  # for the token of the next try
+        self.error: MCPError | None = None  # to be raised by `exchange`
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rest of the response is not needed."""
+        return (
+            self.token_request is not None
+            or self.error is not None
+            or self._reply.is_over
+        )
+
+    def head(self, status: int, fields: dict[bytes, bytes]) -> None:
+        """Process the final head; withhold it if another token may help."""
+        session, attempt = self._session, self._attempt
+        if b"dpop-nonce" in fields:
+            session.store_nonce(fields)
+        if status in DENIAL_STATUSES and not self._is_last:
+            try:
+                self.token_request = session.handle_denial(
+                    status, fields, self._credential, attempt
+                )
+            except InsufficientScope as error:
+                # `exchange` raises it: an error raised here closes the connection.
+                self.error = error
+            if self.token_request is not None or self.error is not None:
+                self.data = self.end = _ignore
+                return
+        elif attempt.tries:
+            session.record_success(attempt)
+        self._reply.head(status, fields)
+
+
+def _is_unattended(request: Request) -> bool:
+    """Return whether a request must not start a login, because no call waits for it.
+
+    Cancelling a call that waits for a login must not start another login.
+    """
+    body = request.body
+    return (
+        request.is_background
+        or request.is_unattended
+        or request.start.startswith(b"DELETE ")
+        or (body is not None and body.startswith(_CANCELLED))
+    )
+
+
+def _ignore(*_: object) -> None:
+    """Ignore all arguments."""
+
+
 # Pauses of deadlines during a login
 
 
@@ -582,46 +706,34 @@ class DeadlinePauser:
                 for _, resume in limits:
                     resume()
 
-    def register_deadline(
-        self, deadline: Deadline | None, rearm: Callable[[float], object] | None = None
-    ) -> AbstractContextManager[None]:
-        """Return a context that pauses a deadline during logins and calls `rearm`."""
-        if deadline is None:
-            return nullcontext()
+    @contextmanager
+    def register(
+        self,
+        deadline: Deadline | None,
+        scope: asyncio.Timeout | None = None,
+        *,
+        rearm: Callable[[float], object] = _ignore,
+    ) -> Iterator[None]:
+        """Yield; logins pause a deadline, with `rearm`, and an `asyncio.timeout`."""
         time = asyncio.get_running_loop().time
-
-        def pause() -> None:
-            deadline.pause(time())
-
-        def resume() -> None:
-            deadline.resume(time())
-            if rearm is not None:
-                rearm(deadline.at)
-
-        return self._register(pause, resume)
-
-    def register_timeout(self, scope: asyncio.Timeout) -> AbstractContextManager[None]:
-        """Return a context in which logins pause an `asyncio.timeout`."""
-        time = asyncio.get_running_loop().time
-        left: float | None = None
+        left: float | None = None  # of the timeout
 
         def pause() -> None:
             nonlocal left
-            when = scope.when()
-            left = None if when is None or scope.expired() else when - time()
-            if left is not None:
+            if deadline is not None:
+                deadline.pause(time())
+            when = None if scope is None or scope.expired() else scope.when()
+            left = None if when is None else when - time()
+            if scope is not None and left is not None:
                 scope.reschedule(None)
 
         def resume() -> None:
-            if left is not None:
+            if deadline is not None:
+                deadline.resume(time())
+                rearm(deadline.at)
+            if scope is not None and left is not None:
                 scope.reschedule(time() + left)
 
-        return self._register(pause, resume)
-
-    @contextmanager
-    def _register(
-        self, pause: Callable[[], None], resume: Callable[[], None]
-    ) -> Iterator[None]:
         limits, logins = self._limits, self._logins
         limits.append((pause, resume))
         if logins:

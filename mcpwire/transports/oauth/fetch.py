@@ -255,7 +255,7 @@ class _AnswerSink:
 async def _exchange(engine: HttpxEngine, request: Request, sink: _AnswerSink) -> None:
     """Send one request and close the engine, even if the fetch is cancelled."""
     try:
-        await engine.exchange(request, sink, None)
+        await engine.exchange(request, sink)
     finally:
         try:
             await engine.aclose()

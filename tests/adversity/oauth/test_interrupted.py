@@ -13,8 +13,8 @@ import mcpwire
 from mcpwire.errors import CallCancelled
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.http_reply import Request
+from mcpwire.transports.http.sender import Sender
 from mcpwire.transports.oauth.authorizer import Authorizer
-from mcpwire.transports.oauth.engine import AuthEngine
 
 SOON_S = BOUND_S = 30.0
 CALL_S = 0.6
@@ -30,20 +30,20 @@ def out_of_time(reply):
 def expire_as_the_token_comes(patches):
     """Let the deadline of a call pass just after its token was obtained."""
     replies = []
-    original_wait, original_obtain = AuthEngine._wait_for_token, Authorizer.obtain
+    original_scope, original_obtain = Sender.abort_scope, Authorizer._obtain
 
-    def within(self, request, reply, *rest):
+    def within(self, reply):
         replies.append(reply)
-        return original_wait(self, request, reply, *rest)
+        return original_scope(self, reply)
 
-    async def obtain(self, token_request):
-        credential = await original_obtain(self, token_request)
+    async def obtain(self, operation):
+        credential = await original_obtain(self, operation)
         # After this task ends and before its waiter runs.
         asyncio.get_running_loop().call_soon(out_of_time, replies[0])
         return credential
 
-    patches.setattr(AuthEngine, "_wait_for_token", within)
-    patches.setattr(Authorizer, "obtain", obtain)
+    patches.setattr(Sender, "abort_scope", within)
+    patches.setattr(Authorizer, "_obtain", obtain)
 
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
@@ -68,10 +68,10 @@ async def test_deadline_that_passes_with_the_token_is_enforced(
 @pytest.mark.parametrize("is_denied", [False, True])
 async def test_aborted_call_requests_no_token(monkeypatch, is_denied):
     target = mcpwire.Http("https://mcp.example/mcp", auth=oauth())
-    reply = Mock(aborted=None)
+    reply = Mock(aborted=None, deadline=None)
     error = CallCancelled("tools/call", reason="of the test")
 
-    async def deny(request, filtered, deadline):
+    async def deny(request, filtered):
         reply.aborted = error
         filtered.head(401, {})
 
@@ -82,10 +82,10 @@ async def test_aborted_call_requests_no_token(monkeypatch, is_denied):
         reply.aborted = error
     for name in ("initial_token", "obtain"):
         monkeypatch.setattr(authorizer, name, Mock(side_effect=AssertionError))
-    engine = AuthEngine(Mock(target="x", exchange=deny), authorizer)
+    sender = Sender(target, Mock(exchange=deny), authorizer)
     request = Request(b"POST /mcp HTTP/1.1\r\n", b"{}")
     with pytest.raises(CallCancelled, match="of the test"):
-        await engine.exchange(request, reply, None)
+        await authorizer.exchange(sender, request, reply, Mock())
 
 
 class IdleUser:
