@@ -49,7 +49,6 @@ from mcpwire.protocol.methods import (
     Kind,
     available_method,
     declared_extensions,
-    find_method,
     is_capability_declared,
     is_declared,
 )
@@ -282,7 +281,7 @@ def negotiate(
     allowed: tuple[Revision, ...],
     *,
     probe_timeout: float,
-    record: Negotiation | None = None,
+    record: Negotiation,
     over_http: bool = False,
 ) -> NegotiationSteps:
     """Negotiate a revision with a server.
@@ -291,7 +290,6 @@ def negotiate(
     in `allowed` is tried first. Over HTTP a lost connection is not reopened, and the
     HTTP+SSE transport may be tried.
     """
-    record = record if record is not None else Negotiation()
     if not allowed:  # for example, none is of an era that another client has cached
         raise NegotiationError("no revision may be spoken", negotiation=record)
     negotiator = _Negotiator(
@@ -640,8 +638,8 @@ class Profile:
     meta: dict[str, Any] | None = None
     """The same `_meta` as a dict, to be merged with the `_meta` of a call."""
 
-    disabled: frozenset[str] = frozenset()
-    """The disabled requests: without their capability or extension."""
+    disabled: Mapping[str, str] = attrs.field(factory=dict)
+    """The disabled requests, with the capability or extension that is missing."""
 
     extensions: frozenset[str] = frozenset()
     """The extensions that both sides enabled (2026-07-28 basic/versioning)."""
@@ -684,41 +682,32 @@ class Profile:
 
         2025-11-25 basic/lifecycle, "Operation": use only negotiated capabilities.
         """
-        assert self.agreement is not None
-        spec = available_method(
-            method, self.agreement.revision, "client", self.extensions
-        )
-        if spec is not None:
-            reason = f"the server did not declare {spec.capability!r}"
-        else:
-            reason = _disabled_reason(method, self.agreement)
         return LocalProtocolError(
-            f"{reason}, which {method} needs; `client.request` sends it all the same"
+            f"{self.disabled[method]}, which {method} needs; "
+            "`client.request` sends it all the same"
         )
 
 
 def _disabled_methods(
     agreement: Agreement, extensions: frozenset[str]
-) -> frozenset[str]:
-    """Return the requests that lack their capability or extension."""
-    disabled = set()
+) -> dict[str, str]:
+    """Return the requests that lack their capability or extension, and the reasons."""
+    revision, capabilities = agreement.revision, agreement.capabilities
+    reasons = {}
     for spec in METHODS:
-        if spec.kind is Kind.REQUEST and "client" in spec.senders:
-            row = available_method(spec.name, agreement.revision, "client", extensions)
-            if row is None:
-                is_disabled = spec.extension is not None
-            else:
-                is_disabled = not is_declared(row, agreement.capabilities)
-            if is_disabled:
-                disabled.add(spec.name)
-    return frozenset(disabled)
-
-
-def _disabled_reason(method: str, agreement: Agreement) -> str:
-    spec = find_method(method)
-    assert spec is not None
-    if agreement.revision < spec.since:
-        return f"this connection speaks {agreement.revision}, not {spec.since}"
-    if spec.extension in declared_extensions(agreement.capabilities):
-        return f"this client was made without the extension {spec.extension!r}"
-    return f"the server did not declare {spec.extension!r}"
+        if spec.kind is not Kind.REQUEST or "client" not in spec.senders:
+            continue
+        row = available_method(spec.name, revision, "client", extensions)
+        if row is not None:
+            if not is_declared(row, capabilities):
+                reasons[spec.name] = f"the server did not declare {row.capability!r}"
+        elif spec.extension is not None:
+            reason = f"the server did not declare {spec.extension!r}"
+            if revision < spec.since:
+                reason = f"this connection speaks {revision}, not {spec.since}"
+            elif spec.extension in declared_extensions(capabilities):
+                reason = (
+                    f"this client was made without the extension {spec.extension!r}"
+                )
+            reasons[spec.name] = reason
+    return reasons
