@@ -395,14 +395,6 @@ def read_ttl(params: Mapping[str, Any]) -> float | None:
     return ttl / _MS
 
 
-def requested_task_id(params: Mapping[str, Any]) -> str:
-    """Return the task id in the params, or raise `InvalidParams`."""
-    task_id = params.get("taskId")
-    if type(task_id) is not str:
-        raise InvalidParams("params.taskId must be a string")
-    return task_id
-
-
 def unknown_task() -> InvalidParams:
     """Return the error for unknown tasks, and for tasks of other clients."""
     return InvalidParams("unknown task")

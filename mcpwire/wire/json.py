@@ -28,29 +28,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
 import orjson
-from orjson import Fragment, JSONDecodeError, loads
 
 from mcpwire.errors import LocalProtocolError, MessageTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "LARGE",
-    "Fragment",
-    "JSONDecodeError",
-    "Json",
-    "check_values",
-    "compact",
-    "encode",
-    "encode_line",
-    "encode_sorted",
-    "loads",
-    "loads_object",
-    "peek_members",
-]
-
 Json: TypeAlias = Any
+
+Fragment = orjson.Fragment
+JSONDecodeError = orjson.JSONDecodeError
+loads = orjson.loads
 
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
