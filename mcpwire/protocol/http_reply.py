@@ -789,14 +789,13 @@ class Reply:
             error.__traceback__ = None  # its frames keep the whole message alive
             self._receive_invalid(error, value, data)
             return
-        if type(message) is jsonrpc.Notification:
+        if isinstance(message, jsonrpc.Notification):
             owner.stats.line_bytes = len(data)
             owner.on_notification(self, message.method, message.params)
-        elif type(message) is jsonrpc.Request:
+        elif isinstance(message, jsonrpc.Request):
             owner.stats.line_bytes = len(data)
             owner.on_request(self, message.id, message.method, message.params)
         else:
-            assert isinstance(message, (jsonrpc.Success, jsonrpc.Failure))
             self._receive_answer(message, data)
 
     def _receive_invalid(self, error: InvalidMessage, value: Json, data: Line) -> None:
@@ -829,16 +828,15 @@ class Reply:
         id = message.id
         intended = jsonrpc.intended_id(id)
         is_ours = type(id) is int and id == self.id
-        if type(message) is jsonrpc.Failure and type(id) is not int:
+        if isinstance(message, jsonrpc.Failure) and type(id) is not int:
             # An error without id refers to an unreadable request, which can only be
             # ours; so does an id that we never use, such as "server-error".
             is_ours = intended is None
         if self.kind == "call" and is_ours and not self.is_over:
-            if type(message) is jsonrpc.Success:
+            if isinstance(message, jsonrpc.Success):
                 self.result = message.result
                 self.is_over = True
             else:
-                assert type(message) is jsonrpc.Failure
                 message.error.method = self.what
                 self._settle(message.error)
             return

@@ -343,7 +343,6 @@ class _Negotiator:
                 self.note("silence", "initialize is sent beside the open probe")
                 self.initialize(self.legacy[0])
                 continue
-            assert type(outcome) is Answer
             self.open.discard(outcome.method)
             agreement = self.receive_answer(outcome)
             yield from self.perform()
