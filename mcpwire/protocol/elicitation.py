@@ -41,7 +41,7 @@ from unicodedata import name as name_of_character
 import attrs
 
 from mcpwire.errors import LocalProtocolError, excerpt
-from mcpwire.types.elicitation import (
+from mcpwire.types.client_features import (
     BooleanSchema,
     LegacyTitledEnumSchema,
     NumberSchema,
