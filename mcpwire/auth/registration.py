@@ -16,6 +16,7 @@ from mcpwire.auth import steps
 from mcpwire.auth.errors import RegistrationError
 from mcpwire.auth.records import Identity, unique_scopes
 from mcpwire.errors import AuthError
+from mcpwire.wire.json import loads_object
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _register(
         config, metadata, redirect_uri=redirect_uri, scopes=scopes
     )
     answer = yield steps.Fetch(_WHAT, endpoint, document=document)
-    error = (steps.read_object(answer.body) or {}).get("error")
+    error = (loads_object(answer.body) or {}).get("error")
     is_refused = answer.status == 400 or error == "insufficient_scope"
     if is_refused and scopes and is_first:
         # A server with a list of allowed scopes may refuse a client with others;
@@ -231,7 +232,7 @@ def read_registration(
 ) -> Identity:
     """Parse the response to a registration (RFC 7591 section 3.2), or raise."""
     steps.check_available(answer, _WHAT, now)
-    document = steps.read_object(answer.body)
+    document = loads_object(answer.body)
     error = steps.read_code((document or {}).get("error"))
     client_id = _text((document or {}).get("client_id"))
     shown = mask_url(issuer)

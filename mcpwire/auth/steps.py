@@ -14,7 +14,6 @@ import attrs
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
 from mcpwire.wire.headers import media_type, parse_retry_after
-from mcpwire.wire.json import JSONDecodeError, loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -194,15 +193,6 @@ def check_available(answer: Answer, what: str, now: float) -> None:
             retry_after=parse_retry_after(answer.fields.get("retry-after"), now),
             status=answer.status,
         )
-
-
-def read_object(body: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in a body, or ``None`` for anything else."""
-    try:
-        value = loads(body)
-    except JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def describe(answer: Answer) -> str:

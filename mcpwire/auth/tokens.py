@@ -29,6 +29,7 @@ from mcpwire.auth.errors import (
 from mcpwire.auth.jwt import Prover, base64url, client_assertion, read_nonce
 from mcpwire.auth.records import Identity, ServerMetadata, Tokens
 from mcpwire.auth.url_policy import UrlPolicy
+from mcpwire.wire.json import loads_object
 from mcpwire.wire.urls import mask_url, parse_url
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def _switch_method(
     """Return the identity with the other method for its secret, if one was refused."""
     # Metadata lists all methods of a server, but a client may be registered for one.
     metadata = record.metadata
-    error = (steps.read_object(answer.body) or {}).get("error")
+    error = (loads_object(answer.body) or {}).get("error")
     possible_errors = (None, "unauthorized_client")  # the official SDK's
     if (
         identity is not record.identity  # both were refused
@@ -256,7 +257,7 @@ def _switch_method(
 
 def _required_nonce(answer: Answer) -> str | None:
     """Return the nonce that the server demands in the proof (RFC 9449 section 8)."""
-    error = (steps.read_object(answer.body) or {}).get("error")
+    error = (loads_object(answer.body) or {}).get("error")
     if answer.status not in {400, 401} or error != "use_dpop_nonce":
         return None
     return read_nonce(answer.fields.get("dpop-nonce"))
@@ -331,7 +332,7 @@ def _read_document(
     answer: Answer, now: float, secrets: Iterable[str]
 ) -> dict[str, Any]:
     steps.check_available(answer, _WHAT, now)
-    document = steps.read_object(answer.body)
+    document = loads_object(answer.body)
     # Some servers send errors with status 200.
     error = document.get("error") if document is not None else None
     if 200 <= answer.status < 300 and error is None:

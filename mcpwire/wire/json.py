@@ -83,13 +83,13 @@ encode_line: Final = _make_encoder(_OPTIONS | orjson.OPT_APPEND_NEWLINE)
 """Return a value as one line of JSON text with a newline at its end; see `encode`."""
 
 
-def loads_object(text: bytes) -> dict[str, Json]:
-    """Return the object in a JSON text; an empty one for anything else."""
+def loads_object(text: bytes) -> dict[str, Json] | None:
+    """Return the object in a JSON text, or ``None`` for anything else."""
     try:
         value = loads(text)
     except JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def compact(text: bytes) -> bytes:
