@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import LocalProtocolError
+from mcpwire._package import import_optional
 from mcpwire.protocol.json_schema import map_schemas, quote, read_schema, schema_error
 from mcpwire.wire.json import encode
 
@@ -66,7 +66,8 @@ class SchemaValidator:
 
     def __init__(self, schema: object, *, skip_patterns: bool = False) -> None:
         """Compile a schema; `skip_patterns` removes unsupported patterns."""
-        self._rs = rs = _import_jsonschema_rs()
+        purpose = "checking structured output"
+        self._rs = rs = import_optional("jsonschema_rs", "jsonschema-rs", purpose)
         index = read_schema(schema)
         tiers = _pattern_tiers(rs, index)
         self.skipped = tuple(pattern for pattern, tier in tiers.items() if not tier)
@@ -115,16 +116,6 @@ class SchemaValidator:
         except ValueError as error:  # not JSON, such as a lone surrogate
             return f"{subject}: cannot be checked, {quote(str(error))}"
         return None
-
-
-def _import_jsonschema_rs() -> ModuleType:
-    try:
-        import jsonschema_rs
-    except ImportError as error:
-        raise LocalProtocolError(
-            "checking structured output needs jsonschema-rs: pip install jsonschema-rs"
-        ) from error
-    return jsonschema_rs
 
 
 # --- patterns
