@@ -83,17 +83,15 @@ def identify(
     url = config.client_metadata_url
     if url is not None and metadata.client_id_metadata_document_supported:
         return Identity(url, kind="document", auth_method="none")
+    # The union: alternating sets of scopes need only one registration.
+    scopes = unique_scopes((*known_scopes, *scopes))
+    document = registration_document(
+        config, metadata, redirect_uri=redirect_uri, scopes=scopes
+    )
+    is_first = usable is None
     try:
         return (
-            yield from _register(
-                config,
-                metadata,
-                redirect_uri=redirect_uri,
-                # The union: alternating sets of scopes need only one registration.
-                scopes=unique_scopes((*known_scopes, *scopes)),
-                policy=policy,
-                is_first=usable is None,
-            )
+            yield from _register(config, metadata, document, policy, is_first=is_first)
         )
     except AuthError:
         if usable is None:
@@ -104,10 +102,9 @@ def identify(
 def _register(
     config: OAuth,
     metadata: ServerMetadata,
-    *,
-    redirect_uri: str,
-    scopes: Sequence[str],
+    document: Mapping[str, Any],
     policy: UrlPolicy,
+    *,
     is_first: bool,
 ) -> Steps[Identity]:
     """Register this client; a first registration omits scopes that are refused."""
@@ -129,13 +126,10 @@ def _register(
             )
         )
     policy.check(endpoint, _WHAT)
-    document = registration_document(
-        config, metadata, redirect_uri=redirect_uri, scopes=scopes
-    )
     answer = yield steps.Fetch(_WHAT, endpoint, document=document)
     error = (loads_object(answer.body) or {}).get("error")
     is_refused = answer.status == 400 or error == "insufficient_scope"
-    if is_refused and scopes and is_first:
+    if is_refused and is_first and "scope" in document:
         # A server with a list of allowed scopes may refuse a client with others;
         # Keycloak then answers 403 with insufficient_scope.
         without_scope = {

@@ -173,8 +173,6 @@ class Notify:
 class Reopen:
     """Open a new connection to the same target after the old one ended."""
 
-    reason: str
-
 
 @attrs.frozen
 class Downgrade:
@@ -182,8 +180,6 @@ class Downgrade:
 
     The outcome is ``None``, or the `MCPError` if that failed.
     """
-
-    reason: str
 
 
 @attrs.frozen
@@ -417,7 +413,7 @@ class _Negotiator:
             cause = error.__cause__ if isinstance(error, RPCError) else None
             raise cause if isinstance(cause, HTTPError) else error
         self.may_reopen = False
-        self.steps.append(Reopen("the connection ended during the handshake"))
+        self.steps.append(Reopen())
         self.initialize(self.proposed or self.legacy[0])
 
     def receive_refusal(self, method: str, error: MCPError) -> None:
@@ -488,9 +484,8 @@ class _Negotiator:
         if not self.may_downgrade:
             return False
         self.may_downgrade = False
-        reason = f"{INITIALIZE} was answered {answered}"
-        self.note("trying HTTP+SSE", reason)
-        failure = yield Downgrade(reason)
+        self.note("trying HTTP+SSE", f"{INITIALIZE} was answered {answered}")
+        failure = yield Downgrade()
         if failure is not None:
             self.note("HTTP+SSE failed", str(failure))
             return False
