@@ -52,13 +52,18 @@ from mcpwire.protocol.methods import (
     is_capability_declared,
     is_declared,
 )
+from mcpwire.types._base import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+)
 from mcpwire.versions import REVISIONS, Era, Revision, find_revision, revisions_of
 from mcpwire.wire.json import Fragment, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
-
-META: Final = "io.modelcontextprotocol/"
 
 MODES: Final = ("auto", "session", "stateless", "prefer-session")
 """The values of `mode=`, besides the names of revisions."""
@@ -137,9 +142,9 @@ def request_meta(revision: Revision, identity: Identity) -> dict[str, Any]:
     clientInfo is recommended.
     """
     return {
-        META + "protocolVersion": revision.name,
-        META + "clientCapabilities": identity.capabilities_at(revision),
-        META + "clientInfo": dict(identity.info),
+        PROTOCOL_VERSION: revision.name,
+        CLIENT_CAPABILITIES: identity.capabilities_at(revision),
+        CLIENT_INFO: dict(identity.info),
     }
 
 
@@ -548,7 +553,7 @@ class _Negotiator:
         holder: Any = result
         key = "serverInfo"
         if is_modern:
-            holder, key = result.get("_meta"), META + "serverInfo"
+            holder, key = result.get("_meta"), SERVER_INFO
         info = holder.get(key) if type(holder) is dict else None
         instructions = result.get("instructions")
         self.record.revision = revision
@@ -615,9 +620,6 @@ def _offered_names(error: MCPError) -> tuple[str, ...]:
     if type(names) is not list:
         return ()
     return tuple(name for name in names if type(name) is str)
-
-
-LOG_LEVEL: Final = META + "logLevel"
 
 
 @attrs.frozen
