@@ -29,6 +29,7 @@ from mcpwire.auth.errors import (
 from mcpwire.auth.jwt import Prover, base64url, client_assertion, read_nonce
 from mcpwire.auth.records import Identity, ServerMetadata, Tokens
 from mcpwire.auth.url_policy import UrlPolicy
+from mcpwire.wire.headers import is_visible_ascii
 from mcpwire.wire.json import loads_object
 from mcpwire.wire.urls import mask_url, parse_url
 
@@ -67,7 +68,6 @@ _OTHER_METHOD: Final[Mapping[str, ClientAuth]] = {
     "client_secret_basic": "client_secret_post",
     "client_secret_post": "client_secret_basic",
 }
-_VISIBLE: Final = re.compile(r"[!-~]+")
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
 # The limit of lifetimes, so that each expiry is a valid date.
 _MAX_LIFETIME_S: Final = 10.0 * 365 * 86_400
@@ -359,7 +359,7 @@ def _read_document(
 def _access_token(document: Mapping[str, Any], status: int) -> str:
     token = document.get("access_token")
     # The token is sent in a header and must not contain characters that end it.
-    if not isinstance(token, str) or not _VISIBLE.fullmatch(token):
+    if not isinstance(token, str) or not is_visible_ascii(token):
         reason = "without an access_token" if token is None else "with no access_token"
         raise TokenError(f"{_WHAT} answered {reason} that can be sent", status=status)
     return token

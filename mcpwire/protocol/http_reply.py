@@ -48,7 +48,7 @@ from mcpwire.protocol.peer import ANSWER_KEYS, ID_TYPE_CHANGED, NO_BATCHES
 from mcpwire.protocol.retry import Resumption
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
-from mcpwire.wire.headers import is_session_id, media_type
+from mcpwire.wire.headers import is_visible_ascii, media_type
 from mcpwire.wire.json import LARGE, JSONDecodeError, check_values, loads, peek_members
 from mcpwire.wire.sse import SSEDecoder
 from mcpwire.wire.urls import mask_url, resolve_url, same_origin
@@ -322,9 +322,9 @@ def contradicts_era(error: MCPError, era: Era, method: str) -> bool:
 
 def read_session_id(fields: Fields) -> str | None:
     """Return the session id in the header fields of an InitializeResult, if any."""
-    # 2025-11-25 basic/transports, "Session Management": visible ASCII.
+    # 2025-11-25 basic/transports, "Session Management": 0x21 to 0x7E only.
     session_id = fields.get(b"mcp-session-id", b"").decode("latin-1")
-    if session_id and not is_session_id(session_id):
+    if session_id and not is_visible_ascii(session_id):
         raise RemoteProtocolError(
             "an Mcp-Session-Id must be visible ASCII, "
             f"got {len(session_id)} characters with others among them"
