@@ -1,4 +1,4 @@
-"""The version, and lazily imported names for the `__init__` modules."""
+"""The version, lazily imported names for the `__init__` modules, optional packages."""
 
 from __future__ import annotations
 
@@ -35,3 +35,15 @@ def lazy_names(
         return value
 
     return load, lambda: public, public
+
+
+def import_optional(module: str, package: str, purpose: str) -> Any:
+    """Import the module of a package that may be missing; the error names both."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        from mcpwire.errors import LocalProtocolError
+
+        raise LocalProtocolError(
+            f"{purpose} needs {package}: pip install {package}"
+        ) from error

@@ -254,6 +254,9 @@ class _UnattendedGrant(GrantOptions):
     """The authorization server of the client, spelled as in its metadata;
     ``"discovered"`` trusts any issuer that the MCP server names."""
 
+    client_id: str = attrs.field(validator=_check_text)
+    """The client id at `issuer`."""
+
 
 @attrs.frozen(kw_only=True)
 class ClientCredentials(_UnattendedGrant):
@@ -262,8 +265,6 @@ class ClientCredentials(_UnattendedGrant):
     Raises:
         ValueError: An option has a wrong value, or excludes another option.
     """
-
-    client_id: str = attrs.field(validator=_check_text)
 
     client_secret: str | None = attrs.field(
         default=None, repr=masked, validator=_optional_text
@@ -291,8 +292,6 @@ class WorkloadIdentity(_UnattendedGrant):
         ValueError: An option has a wrong value.
     """
 
-    client_id: str = attrs.field(validator=_check_text)
-
     assertion: str | Callable[[], Any] = attrs.field(
         repr=_repr_supplier, validator=_text_or_function
     )
@@ -309,9 +308,6 @@ class EnterpriseManaged(_UnattendedGrant):
     Raises:
         ValueError: An option has a wrong value.
     """
-
-    client_id: str = attrs.field(validator=_check_text)
-    """The client id at `issuer`, the MCP server's authorization server."""
 
     client_secret: str | None = attrs.field(
         default=None, repr=masked, validator=_optional_text

@@ -770,11 +770,9 @@ def read_response(
     if not compare_digest(
         received_state.encode("utf-8", "surrogatepass"), state.encode()
     ):
+        problem = "another state than the request" if received_state else "no state"
         raise ResponseRefused(
-            "the redirect after the login has another state than the request"
-            if received_state
-            else "the redirect after the login has no state",
-            parameter="state",
+            f"the redirect after the login has {problem}", parameter="state"
         )
     # 2026-07-28 basic/authorization, "Authorization Response Validation": compare as
     # strings, even if the metadata did not announce the parameter.

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from mcpwire._package import import_optional
 from mcpwire.auth.records import masked
-from mcpwire.errors import LocalProtocolError
 from mcpwire.wire.json import encode
 from mcpwire.wire.urls import parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import ModuleType
 
     from joserfc.jwk import ECKey, RSAKey
 
@@ -54,12 +53,10 @@ def base64url(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
-def _import_joserfc(what: str = "signing with a key") -> ModuleType:
-    try:
-        from joserfc import jwk
-    except ImportError as error:
-        text = f"{what} needs joserfc: pip install joserfc"
-        raise LocalProtocolError(text) from error
+def _import_joserfc(what: str = "signing with a key") -> Any:
+    import_optional("joserfc", "joserfc", what)
+    from joserfc import jwk
+
     return jwk
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from mcpwire.wire.headers import is_visible_ascii
 from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
@@ -240,9 +241,8 @@ def _is_usable(record: Record) -> bool:
     """Return whether a record has one issuer, and a token that fits in a header."""
     identity, tokens = record.identity, record.tokens
     if tokens is not None:
-        token = tokens.access_token
         # RFC 6750 section 2.1.
-        if not (token and token.isascii() and token.isprintable()) or " " in token:
+        if not is_visible_ascii(tokens.access_token):
             return False
         if tokens.token_type == "DPoP" and record.dpop_key is None:  # noqa: S105 - a type of token
             return False

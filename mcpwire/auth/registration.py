@@ -16,6 +16,7 @@ from mcpwire.auth import steps
 from mcpwire.auth.errors import RegistrationError
 from mcpwire.auth.records import Identity, unique_scopes
 from mcpwire.errors import AuthError
+from mcpwire.wire.json import loads_object
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
@@ -82,17 +83,15 @@ def identify(
     url = config.client_metadata_url
     if url is not None and metadata.client_id_metadata_document_supported:
         return Identity(url, kind="document", auth_method="none")
+    # The union: alternating sets of scopes need only one registration.
+    scopes = unique_scopes((*known_scopes, *scopes))
+    document = registration_document(
+        config, metadata, redirect_uri=redirect_uri, scopes=scopes
+    )
+    is_first = usable is None
     try:
         return (
-            yield from _register(
-                config,
-                metadata,
-                redirect_uri=redirect_uri,
-                # The union: alternating sets of scopes need only one registration.
-                scopes=unique_scopes((*known_scopes, *scopes)),
-                policy=policy,
-                is_first=usable is None,
-            )
+            yield from _register(config, metadata, document, policy, is_first=is_first)
         )
     except AuthError:
         if usable is None:
@@ -103,10 +102,9 @@ def identify(
 def _register(
     config: OAuth,
     metadata: ServerMetadata,
-    *,
-    redirect_uri: str,
-    scopes: Sequence[str],
+    document: Mapping[str, Any],
     policy: UrlPolicy,
+    *,
     is_first: bool,
 ) -> Steps[Identity]:
     """Register this client; a first registration omits scopes that are refused."""
@@ -128,13 +126,10 @@ def _register(
             )
         )
     policy.check(endpoint, _WHAT)
-    document = registration_document(
-        config, metadata, redirect_uri=redirect_uri, scopes=scopes
-    )
     answer = yield steps.Fetch(_WHAT, endpoint, document=document)
-    error = (steps.read_object(answer.body) or {}).get("error")
+    error = (loads_object(answer.body) or {}).get("error")
     is_refused = answer.status == 400 or error == "insufficient_scope"
-    if is_refused and scopes and is_first:
+    if is_refused and is_first and "scope" in document:
         # A server with a list of allowed scopes may refuse a client with others;
         # Keycloak then answers 403 with insufficient_scope.
         without_scope = {
@@ -231,7 +226,7 @@ def read_registration(
 ) -> Identity:
     """Parse the response to a registration (RFC 7591 section 3.2), or raise."""
     steps.check_available(answer, _WHAT, now)
-    document = steps.read_object(answer.body)
+    document = loads_object(answer.body)
     error = steps.read_code((document or {}).get("error"))
     client_id = _text((document or {}).get("client_id"))
     shown = mask_url(issuer)

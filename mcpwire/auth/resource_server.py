@@ -16,7 +16,7 @@ import attrs
 
 from mcpwire.auth.jwt import import_verification_jwk, is_signature_valid, token_hash
 from mcpwire.auth.records import OFFLINE_ACCESS, is_scope, masked
-from mcpwire.auth.steps import read_object
+from mcpwire.wire.json import loads_object
 from mcpwire.wire.urls import parse_url
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def read_signed_token(token: str) -> SignedToken:
 
 def read_json_part(data: bytes, what: str) -> dict[str, Any]:
     """Return the JSON object in a part; raise `RejectedToken` for anything else."""
-    value = read_object(data)
+    value = loads_object(data)
     if value is None:
         raise RejectedToken(f"its {what} is not a JSON object")
     return value

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import attrs
 
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
-from mcpwire.wire.headers import parse_retry_after
-from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.wire.headers import media_type, parse_retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -196,18 +195,9 @@ def check_available(answer: Answer, what: str, now: float) -> None:
         )
 
 
-def read_object(body: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in a body, or ``None`` for anything else."""
-    try:
-        value = loads(body)
-    except JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def describe(answer: Answer) -> str:
     """Return the status, length and content type of an answer, for messages."""
-    kind = answer.fields.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(answer.fields.get("content-type"))
     kind = kind if _CODE.fullmatch(kind) else "no content type"
     return f"HTTP {answer.status}, {len(answer.body)} bytes, {kind}"
 

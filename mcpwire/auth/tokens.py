@@ -29,6 +29,8 @@ from mcpwire.auth.errors import (
 from mcpwire.auth.jwt import Prover, base64url, client_assertion, read_nonce
 from mcpwire.auth.records import Identity, ServerMetadata, Tokens
 from mcpwire.auth.url_policy import UrlPolicy
+from mcpwire.wire.headers import is_visible_ascii
+from mcpwire.wire.json import loads_object
 from mcpwire.wire.urls import mask_url, parse_url
 
 if TYPE_CHECKING:
@@ -66,7 +68,6 @@ _OTHER_METHOD: Final[Mapping[str, ClientAuth]] = {
     "client_secret_basic": "client_secret_post",
     "client_secret_post": "client_secret_basic",
 }
-_VISIBLE: Final = re.compile(r"[!-~]+")
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
 # The limit of lifetimes, so that each expiry is a valid date.
 _MAX_LIFETIME_S: Final = 10.0 * 365 * 86_400
@@ -234,7 +235,7 @@ def _switch_method(
     """Return the identity with the other method for its secret, if one was refused."""
     # Metadata lists all methods of a server, but a client may be registered for one.
     metadata = record.metadata
-    error = (steps.read_object(answer.body) or {}).get("error")
+    error = (loads_object(answer.body) or {}).get("error")
     possible_errors = (None, "unauthorized_client")  # the official SDK's
     if (
         identity is not record.identity  # both were refused
@@ -256,7 +257,7 @@ def _switch_method(
 
 def _required_nonce(answer: Answer) -> str | None:
     """Return the nonce that the server demands in the proof (RFC 9449 section 8)."""
-    error = (steps.read_object(answer.body) or {}).get("error")
+    error = (loads_object(answer.body) or {}).get("error")
     if answer.status not in {400, 401} or error != "use_dpop_nonce":
         return None
     return read_nonce(answer.fields.get("dpop-nonce"))
@@ -331,7 +332,7 @@ def _read_document(
     answer: Answer, now: float, secrets: Iterable[str]
 ) -> dict[str, Any]:
     steps.check_available(answer, _WHAT, now)
-    document = steps.read_object(answer.body)
+    document = loads_object(answer.body)
     # Some servers send errors with status 200.
     error = document.get("error") if document is not None else None
     if 200 <= answer.status < 300 and error is None:
@@ -358,7 +359,7 @@ def _read_document(
 def _access_token(document: Mapping[str, Any], status: int) -> str:
     token = document.get("access_token")
     # The token is sent in a header and must not contain characters that end it.
-    if not isinstance(token, str) or not _VISIBLE.fullmatch(token):
+    if not isinstance(token, str) or not is_visible_ascii(token):
         reason = "without an access_token" if token is None else "with no access_token"
         raise TokenError(f"{_WHAT} answered {reason} that can be sent", status=status)
     return token

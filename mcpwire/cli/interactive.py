@@ -41,7 +41,7 @@ from mcpwire.types import (
     decode,
     encode,
 )
-from mcpwire.types.elicitation import (
+from mcpwire.types.client_features import (
     BooleanSchema,
     NumberSchema,
     StringSchema,

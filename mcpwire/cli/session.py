@@ -520,7 +520,7 @@ class Timing:
                 total = 0
             elif event == "send":
                 total += len(data) + 1
-                message = loads_object(data)
+                message = loads_object(data) or {}
                 if at > self._started and message.get("method") == TIMED_METHOD:
                     requests[message["id"]] = {"queued": self._milliseconds_at(at)}
                     ends[message["id"]] = total
@@ -541,7 +541,7 @@ class Timing:
                 line_at = line_at if is_partial else at
                 is_partial = not data
             elif event == "receive":
-                message = loads_object(data)
+                message = loads_object(data) or {}
                 id = message.get("id")
                 if "method" not in message and type(id) is int and id in requests:
                     requests[id]["first byte"] = self._milliseconds_at(line_at)

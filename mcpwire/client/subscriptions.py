@@ -301,7 +301,7 @@ class Subscriptions:
         self, own_uris: frozenset[str], options: Options
     ) -> None:
         profile = self._connection.profile
-        if profile.disabled & {"resources/subscribe"}:
+        if "resources/subscribe" in profile.disabled:
             return
         uris = self.counts.current.uris
         for uri in sorted(uris - self._subscribed):

@@ -10,7 +10,7 @@ The cache is thread-safe.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from itertools import takewhile
+from itertools import islice
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -41,7 +41,7 @@ _LISTS_BY_NOTIFICATION: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 
-_MAX_UPDATES: Final = 1_024  # recorded changes of resources
+_MAX_CHANGES: Final = 1_024  # recorded ones
 _MAX_UPDATE_CHARS: Final = 4_096  # characters of the URI of a recorded change
 _MAX_PREFIX_CHARS: Final = 256  # characters of a URI that is looked up by its prefixes
 
@@ -69,27 +69,28 @@ class _Store:
         self.bytes = 0
         self.hits = self.misses = self.stores = 0
         self.changes = 0
-        self._cleared_at = 0
-        # By method; `RESOURCE_UPDATED`: last change of a resource not in `_updated`.
-        self._changed_at: dict[str, int] = {}
-        self._updated: deque[tuple[int, str]] = deque()  # change number and URI
+        # The newest changes: the method, and the URI of the resource; None: any.
+        self._recorded: deque[tuple[str, str | None]] = deque(maxlen=_MAX_CHANGES)
         self._max_entries = max_entries
         self.max_bytes = max_bytes
 
     def has_changed(self, method: str, uri: str | None, generation: int) -> bool:
         """Return whether a result may have changed since its request was sent."""
-        subjects = (method,) if uri is None else (method, RESOURCE_UPDATED)
-        changed_at = (self._changed_at.get(subject, 0) for subject in subjects)
-        if max(self._cleared_at, *changed_at) > generation:
-            return True
-        newest_first = reversed(self._updated)
-        newer = takewhile(lambda update: update[0] > generation, newest_first)
-        return uri is not None and any(is_within(changed, uri) for _, changed in newer)
+        missed = self.changes - generation
+        return missed > len(self._recorded) or any(
+            changed == method
+            or (
+                changed == RESOURCE_UPDATED
+                and uri is not None
+                and (updated is None or is_within(updated, uri))
+            )
+            for changed, updated in islice(reversed(self._recorded), missed)
+        )
 
     def invalidate_method(self, method: str) -> None:
         with self.lock:
-            self._remove_changed([key for key in self.entries if key[1] == method])
-            self._changed_at[method] = self.changes
+            keys = [key for key in self.entries if key[1] == method]
+            self._remove_changed(keys, method, None)
 
     def invalidate_uri(self, uri: str) -> None:
         with self.lock:
@@ -99,25 +100,20 @@ class _Store:
                 affected = [
                     cached for cached in _prefixes(uri) if cached in self._by_uri
                 ]
-            self._remove_changed(
-                [key for cached in affected for key in self._by_uri[cached]]
-            )
-            if len(uri) > _MAX_UPDATE_CHARS:
-                self._changed_at[RESOURCE_UPDATED] = self.changes
-                return
-            if len(self._updated) == _MAX_UPDATES:
-                self._changed_at[RESOURCE_UPDATED] = self._updated.popleft()[0]
-            self._updated.append((self.changes, uri))
+            keys = [key for cached in affected for key in self._by_uri[cached]]
+            is_short = len(uri) <= _MAX_UPDATE_CHARS
+            self._remove_changed(keys, RESOURCE_UPDATED, uri if is_short else None)
 
-    def _remove_changed(self, keys: list[_Key]) -> None:
+    def _remove_changed(self, keys: list[_Key], method: str, uri: str | None) -> None:
         self.changes += 1
+        self._recorded.append((method, uri))
         for key in keys:
             self.remove(key)
 
     def clear(self) -> None:
         with self.lock:
             self.changes += 1
-            self._cleared_at = self.changes
+            self._recorded.clear()
             self.entries.clear()
             self._by_uri.clear()
             self.bytes = 0

@@ -663,16 +663,12 @@ class UrlElicitations:
 
     def add_required(self, error: RPCError) -> None:
         """Add the elicitations of the error of a failed call (-32042)."""
-        data = error.data
-        elicitations = data.get("elicitations") if isinstance(data, Mapping) else None
-        for elicitation in elicitations if isinstance(elicitations, list) else ():
-            id = (
-                elicitation.get("elicitationId")
-                if isinstance(elicitation, Mapping)
-                else None
-            )
-            if type(id) is str:
-                self.add(id)
+        match error.data:
+            case {"elicitations": [*elicitations]}:
+                for elicitation in elicitations:
+                    match elicitation:
+                        case {"elicitationId": str(id)}:
+                            self.add(id)
 
     def discard(self, id: str | None) -> None:
         """Remove an elicitation that the user did not accept."""

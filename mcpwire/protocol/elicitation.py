@@ -41,7 +41,7 @@ from unicodedata import name as name_of_character
 import attrs
 
 from mcpwire.errors import LocalProtocolError, excerpt
-from mcpwire.types.elicitation import (
+from mcpwire.types.client_features import (
     BooleanSchema,
     LegacyTitledEnumSchema,
     NumberSchema,
@@ -72,7 +72,7 @@ _EMAIL: Final = re.compile(
 )
 _URI_PART: Final = r"(?:[!$&-;=?-Z\[\]_a-z~]|%[0-9A-Fa-f]{2})*"
 _URI: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*:{_URI_PART}(?:#{_URI_PART})?")
-_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE_TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]"
     r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9]|60)(?:\.[0-9]+)?"
@@ -88,14 +88,10 @@ def format_problem(text: str, format: str | None) -> str | None:
 
 
 def _is_date(text: str) -> bool:
-    match = _DATE.fullmatch(text)
-    if match is None:
-        return False
     try:
-        date(*map(int, match.groups()))
+        return _DATE.fullmatch(text) is not None and bool(date.fromisoformat(text))
     except ValueError:
         return False
-    return True
 
 
 def _is_date_time(text: str) -> bool:
@@ -307,11 +303,9 @@ def _check_unknown(value: object) -> Value:
         return value
     if isinstance(value, str):
         return _check_text(value)
-    return (
-        _check_texts(value)
-        if isinstance(value, (list, tuple))
-        else _check_finite(value)
-    )
+    if isinstance(value, (list, tuple)):
+        return _check_texts(value)
+    return _check_finite(value)
 
 
 _UNKNOWN_FIELD: Final = UnknownSchema({})

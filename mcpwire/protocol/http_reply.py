@@ -48,7 +48,7 @@ from mcpwire.protocol.peer import ANSWER_KEYS, ID_TYPE_CHANGED, NO_BATCHES
 from mcpwire.protocol.retry import Resumption
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
-from mcpwire.wire.headers import is_session_id, media_type
+from mcpwire.wire.headers import is_visible_ascii, media_type
 from mcpwire.wire.json import LARGE, JSONDecodeError, check_values, loads, peek_members
 from mcpwire.wire.sse import SSEDecoder
 from mcpwire.wire.urls import mask_url, resolve_url, same_origin
@@ -322,9 +322,9 @@ def contradicts_era(error: MCPError, era: Era, method: str) -> bool:
 
 def read_session_id(fields: Fields) -> str | None:
     """Return the session id in the header fields of an InitializeResult, if any."""
-    # 2025-11-25 basic/transports, "Session Management": visible ASCII.
+    # 2025-11-25 basic/transports, "Session Management": 0x21 to 0x7E only.
     session_id = fields.get(b"mcp-session-id", b"").decode("latin-1")
-    if session_id and not is_session_id(session_id):
+    if session_id and not is_visible_ascii(session_id):
         raise RemoteProtocolError(
             "an Mcp-Session-Id must be visible ASCII, "
             f"got {len(session_id)} characters with others among them"
@@ -794,14 +794,13 @@ class Reply:
             error.__traceback__ = None  # its frames keep the whole message alive
             self._receive_invalid(error, value, data)
             return
-        if type(message) is jsonrpc.Notification:
+        if isinstance(message, jsonrpc.Notification):
             owner.stats.line_bytes = len(data)
             owner.on_notification(self, message.method, message.params)
-        elif type(message) is jsonrpc.Request:
+        elif isinstance(message, jsonrpc.Request):
             owner.stats.line_bytes = len(data)
             owner.on_request(self, message.id, message.method, message.params)
         else:
-            assert isinstance(message, (jsonrpc.Success, jsonrpc.Failure))
             self._receive_answer(message, data)
 
     def _receive_invalid(self, error: InvalidMessage, value: Json, data: Line) -> None:
@@ -834,16 +833,15 @@ class Reply:
         id = message.id
         intended = jsonrpc.intended_id(id)
         is_ours = type(id) is int and id == self.id
-        if type(message) is jsonrpc.Failure and type(id) is not int:
+        if isinstance(message, jsonrpc.Failure) and type(id) is not int:
             # An error without id refers to an unreadable request, which can only be
             # ours; so does an id that we never use, such as "server-error".
             is_ours = intended is None
         if self.kind == "call" and is_ours and not self.is_over:
-            if type(message) is jsonrpc.Success:
+            if isinstance(message, jsonrpc.Success):
                 self.result = message.result
                 self.is_over = True
             else:
-                assert type(message) is jsonrpc.Failure
                 message.error.method = self.what
                 self._settle(message.error)
             return

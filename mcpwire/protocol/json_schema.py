@@ -276,9 +276,6 @@ class Subschema:
     all_members_schemas: list[Subschema] = attrs.field(factory=list)
     """The subschemas that it applies to any member."""
 
-    number: int = 0
-    """Its index in `SchemaIndex.subschemas`."""
-
 
 @attrs.frozen(eq=False)
 class SchemaIndex:
@@ -478,12 +475,11 @@ def _sort_inner_first(subschemas: list[Subschema]) -> list[Subschema]:
 
 def _longest_chain(subschemas: list[Subschema]) -> int:
     """Return the length of the longest chain of `in_place` subschemas."""
-    chains: list[int] = []
-    for number, subschema in enumerate(subschemas):
-        subschema.number = number
-        inner_chains = (chains[inner.number] for inner in subschema.in_place)
-        chains.append(1 + max(inner_chains, default=0))
-    longest = max(chains)
+    chains: dict[Subschema, int] = {}
+    for subschema in subschemas:
+        inner_chains = (chains[inner] for inner in subschema.in_place)
+        chains[subschema] = 1 + max(inner_chains, default=0)
+    longest = max(chains.values())
     if longest > MAX_CHAIN:
         raise schema_error(
             f"more than {MAX_CHAIN} of its subschemas apply to one value in a chain"

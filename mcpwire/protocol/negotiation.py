@@ -49,17 +49,21 @@ from mcpwire.protocol.methods import (
     Kind,
     available_method,
     declared_extensions,
-    find_method,
     is_capability_declared,
     is_declared,
+)
+from mcpwire.types._base import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
 )
 from mcpwire.versions import REVISIONS, Era, Revision, find_revision, revisions_of
 from mcpwire.wire.json import Fragment, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
-
-META: Final = "io.modelcontextprotocol/"
 
 MODES: Final = ("auto", "session", "stateless", "prefer-session")
 """The values of `mode=`, besides the names of revisions."""
@@ -138,9 +142,9 @@ def request_meta(revision: Revision, identity: Identity) -> dict[str, Any]:
     clientInfo is recommended.
     """
     return {
-        META + "protocolVersion": revision.name,
-        META + "clientCapabilities": identity.capabilities_at(revision),
-        META + "clientInfo": dict(identity.info),
+        PROTOCOL_VERSION: revision.name,
+        CLIENT_CAPABILITIES: identity.capabilities_at(revision),
+        CLIENT_INFO: dict(identity.info),
     }
 
 
@@ -174,8 +178,6 @@ class Notify:
 class Reopen:
     """Open a new connection to the same target after the old one ended."""
 
-    reason: str
-
 
 @attrs.frozen
 class Downgrade:
@@ -183,8 +185,6 @@ class Downgrade:
 
     The outcome is ``None``, or the `MCPError` if that failed.
     """
-
-    reason: str
 
 
 @attrs.frozen
@@ -282,7 +282,7 @@ def negotiate(
     allowed: tuple[Revision, ...],
     *,
     probe_timeout: float,
-    record: Negotiation | None = None,
+    record: Negotiation,
     over_http: bool = False,
 ) -> NegotiationSteps:
     """Negotiate a revision with a server.
@@ -291,7 +291,6 @@ def negotiate(
     in `allowed` is tried first. Over HTTP a lost connection is not reopened, and the
     HTTP+SSE transport may be tried.
     """
-    record = record if record is not None else Negotiation()
     if not allowed:  # for example, none is of an era that another client has cached
         raise NegotiationError("no revision may be spoken", negotiation=record)
     negotiator = _Negotiator(
@@ -345,7 +344,6 @@ class _Negotiator:
                 self.note("silence", "initialize is sent beside the open probe")
                 self.initialize(self.legacy[0])
                 continue
-            assert type(outcome) is Answer
             self.open.discard(outcome.method)
             agreement = self.receive_answer(outcome)
             yield from self.perform()
@@ -420,7 +418,7 @@ class _Negotiator:
             cause = error.__cause__ if isinstance(error, RPCError) else None
             raise cause if isinstance(cause, HTTPError) else error
         self.may_reopen = False
-        self.steps.append(Reopen("the connection ended during the handshake"))
+        self.steps.append(Reopen())
         self.initialize(self.proposed or self.legacy[0])
 
     def receive_refusal(self, method: str, error: MCPError) -> None:
@@ -491,9 +489,8 @@ class _Negotiator:
         if not self.may_downgrade:
             return False
         self.may_downgrade = False
-        reason = f"{INITIALIZE} was answered {answered}"
-        self.note("trying HTTP+SSE", reason)
-        failure = yield Downgrade(reason)
+        self.note("trying HTTP+SSE", f"{INITIALIZE} was answered {answered}")
+        failure = yield Downgrade()
         if failure is not None:
             self.note("HTTP+SSE failed", str(failure))
             return False
@@ -556,7 +553,7 @@ class _Negotiator:
         holder: Any = result
         key = "serverInfo"
         if is_modern:
-            holder, key = result.get("_meta"), META + "serverInfo"
+            holder, key = result.get("_meta"), SERVER_INFO
         info = holder.get(key) if type(holder) is dict else None
         instructions = result.get("instructions")
         self.record.revision = revision
@@ -625,9 +622,6 @@ def _offered_names(error: MCPError) -> tuple[str, ...]:
     return tuple(name for name in names if type(name) is str)
 
 
-LOG_LEVEL: Final = META + "logLevel"
-
-
 @attrs.frozen
 class Profile:
     """The properties of all requests on a connection; empty before an agreement."""
@@ -640,8 +634,8 @@ class Profile:
     meta: dict[str, Any] | None = None
     """The same `_meta` as a dict, to be merged with the `_meta` of a call."""
 
-    disabled: frozenset[str] = frozenset()
-    """The disabled requests: without their capability or extension."""
+    disabled: Mapping[str, str] = attrs.field(factory=dict)
+    """The disabled requests, with the capability or extension that is missing."""
 
     extensions: frozenset[str] = frozenset()
     """The extensions that both sides enabled (2026-07-28 basic/versioning)."""
@@ -684,41 +678,32 @@ class Profile:
 
         2025-11-25 basic/lifecycle, "Operation": use only negotiated capabilities.
         """
-        assert self.agreement is not None
-        spec = available_method(
-            method, self.agreement.revision, "client", self.extensions
-        )
-        if spec is not None:
-            reason = f"the server did not declare {spec.capability!r}"
-        else:
-            reason = _disabled_reason(method, self.agreement)
         return LocalProtocolError(
-            f"{reason}, which {method} needs; `client.request` sends it all the same"
+            f"{self.disabled[method]}, which {method} needs; "
+            "`client.request` sends it all the same"
         )
 
 
 def _disabled_methods(
     agreement: Agreement, extensions: frozenset[str]
-) -> frozenset[str]:
-    """Return the requests that lack their capability or extension."""
-    disabled = set()
+) -> dict[str, str]:
+    """Return the requests that lack their capability or extension, and the reasons."""
+    revision, capabilities = agreement.revision, agreement.capabilities
+    reasons = {}
     for spec in METHODS:
-        if spec.kind is Kind.REQUEST and "client" in spec.senders:
-            row = available_method(spec.name, agreement.revision, "client", extensions)
-            if row is None:
-                is_disabled = spec.extension is not None
-            else:
-                is_disabled = not is_declared(row, agreement.capabilities)
-            if is_disabled:
-                disabled.add(spec.name)
-    return frozenset(disabled)
-
-
-def _disabled_reason(method: str, agreement: Agreement) -> str:
-    spec = find_method(method)
-    assert spec is not None
-    if agreement.revision < spec.since:
-        return f"this connection speaks {agreement.revision}, not {spec.since}"
-    if spec.extension in declared_extensions(agreement.capabilities):
-        return f"this client was made without the extension {spec.extension!r}"
-    return f"the server did not declare {spec.extension!r}"
+        if spec.kind is not Kind.REQUEST or "client" not in spec.senders:
+            continue
+        row = available_method(spec.name, revision, "client", extensions)
+        if row is not None:
+            if not is_declared(row, capabilities):
+                reasons[spec.name] = f"the server did not declare {row.capability!r}"
+        elif spec.extension is not None:
+            reason = f"the server did not declare {spec.extension!r}"
+            if revision < spec.since:
+                reason = f"this connection speaks {revision}, not {spec.since}"
+            elif spec.extension in declared_extensions(capabilities):
+                reason = (
+                    f"this client was made without the extension {spec.extension!r}"
+                )
+            reasons[spec.name] = reason
+    return reasons

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import LocalProtocolError
+from mcpwire._package import import_optional
 from mcpwire.protocol.json_schema import map_schemas, quote, read_schema, schema_error
 from mcpwire.wire.json import encode
 
@@ -66,7 +66,8 @@ class SchemaValidator:
 
     def __init__(self, schema: object, *, skip_patterns: bool = False) -> None:
         """Compile a schema; `skip_patterns` removes unsupported patterns."""
-        self._rs = rs = _import_jsonschema_rs()
+        purpose = "checking structured output"
+        self._rs = rs = import_optional("jsonschema_rs", "jsonschema-rs", purpose)
         index = read_schema(schema)
         tiers = _pattern_tiers(rs, index)
         self.skipped = tuple(pattern for pattern, tier in tiers.items() if not tier)
@@ -115,16 +116,6 @@ class SchemaValidator:
         except ValueError as error:  # not JSON, such as a lone surrogate
             return f"{subject}: cannot be checked, {quote(str(error))}"
         return None
-
-
-def _import_jsonschema_rs() -> ModuleType:
-    try:
-        import jsonschema_rs
-    except ImportError as error:
-        raise LocalProtocolError(
-            "checking structured output needs jsonschema-rs: pip install jsonschema-rs"
-        ) from error
-    return jsonschema_rs
 
 
 # --- patterns
@@ -231,27 +222,24 @@ class _WorkBound:
     """
 
     def __init__(self, index: SchemaIndex, tiers: dict[str, int]) -> None:
-        characters = [0] * len(index.subschemas)
+        characters = dict.fromkeys(index.subschemas, 0)
         for item in index.subschemas:
             units = sum(_TIERS.get(tiers[text], 0) for text in _patterns(item.raw))
             # Patterns for names are matched with each name, at the members' depth.
             for applied in (item, *item.all_members_schemas):
-                characters[applied.number] += units
+                characters[applied] += units
         self._characters = _LevelCosts(index, characters)
-        self._steps = _LevelCosts(
-            index, [_own_work(item.raw) for item in index.subschemas]
-        )
+        steps = {item: _own_work(item.raw) for item in index.subschemas}
+        self._steps = _LevelCosts(index, steps)
         self._branches, self._has_deep_branches = 0, False
-        is_deep: list[bool] = []
+        deep: set[Subschema] = set()
         for item in index.subschemas:
-            inner = any(is_deep[applied.number] for applied in item.in_place)
-            is_deep.append(
-                bool(item.member_schemas or item.all_members_schemas) or inner
-            )
+            has_members = item.member_schemas or item.all_members_schemas
+            if has_members or not deep.isdisjoint(item.in_place):
+                deep.add(item)
             if _has_keyword(item, "anyOf", "oneOf"):
-                errors = self._steps.costs[item.number]
-                self._branches = max(self._branches, errors)
-                self._has_deep_branches |= is_deep[-1]
+                self._branches = max(self._branches, self._steps.costs[item])
+                self._has_deep_branches |= item in deep
 
     def work(self, amounts: Sequence[tuple[int, int]]) -> int:
         """Return the units of work for all parts and characters."""
@@ -290,51 +278,50 @@ def _has_keyword(item: Subschema, *keywords: str) -> bool:
 class _LevelCosts:
     """The maximum work per value at each depth below the root."""
 
-    def __init__(self, index: SchemaIndex, own: list[int]) -> None:
-        self._subschemas, self._root = index.subschemas, index.root.number
+    def __init__(self, index: SchemaIndex, own: dict[Subschema, int]) -> None:
+        self._index = index
         # `unevaluated...` processes all subschemas again, and recursively: 2.7 times
         # the work for each keyword, measured.
         unevaluated = ("unevaluatedProperties", "unevaluatedItems")
-        self._factors = [
-            3 if _has_keyword(item, *unevaluated) else 1 for item in index.subschemas
-        ]
+        self._factors = {
+            item: 3 if _has_keyword(item, *unevaluated) else 1
+            for item in index.subschemas
+        }
         self.costs = self._add_in_place(own)
-        self._root_costs = [self.costs[self._root]]
+        self._root_costs = [self.costs[index.root]]
         edges = (
-            len(subschema.in_place)
-            + len(subschema.member_schemas)
-            + len(subschema.all_members_schemas)
-            for subschema in index.subschemas
+            len(item.in_place)
+            + len(item.member_schemas)
+            + len(item.all_members_schemas)
+            for item in index.subschemas
         )
         self._max_levels = MAX_BOUND_STEPS // (len(index.subschemas) + sum(edges))
         self._is_settled = False  # whether each deeper level costs the same
 
-    def _add_in_place(self, costs: Iterable[int]) -> list[int]:
+    def _add_in_place(self, own: dict[Subschema, int]) -> dict[Subschema, int]:
         """Return each subschema's cost, plus the costs of its `in_place` subschemas."""
-        sums: list[int] = []
-        for item, factor, cost in zip(
-            self._subschemas, self._factors, costs, strict=True
-        ):
-            inner = sum(sums[applied.number] for applied in item.in_place)
-            sums.append(min(factor * (cost + inner), _UNLIMITED))
+        sums: dict[Subschema, int] = {}
+        for item in self._index.subschemas:
+            inner = sum(sums[applied] for applied in item.in_place)
+            sums[item] = min(self._factors[item] * (own[item] + inner), _UNLIMITED)
         return sums
 
     def cost_at(self, depth: int) -> int:
         while len(self._root_costs) <= depth and not self._is_settled:
             if len(self._root_costs) > self._max_levels:
                 return _UNLIMITED
-            next_costs = self._add_in_place(map(self._member_cost, self._subschemas))
-            self._is_settled = next_costs == self.costs
-            self.costs = next_costs
-            self._root_costs.append(next_costs[self._root])
+            costs = self.costs
+            self.costs = self._add_in_place(
+                {item: self._member_cost(item) for item in self._index.subschemas}
+            )
+            self._is_settled = self.costs == costs
+            self._root_costs.append(self.costs[self._index.root])
         return self._root_costs[min(depth, len(self._root_costs) - 1)]
 
     def _member_cost(self, item: Subschema) -> int:
-        costs = (self.costs[subschema.number] for subschema in item.member_schemas)
-        all_members_cost = sum(
-            self.costs[subschema.number] for subschema in item.all_members_schemas
-        )
-        return max(costs, default=0) + all_members_cost
+        members = (self.costs[applied] for applied in item.member_schemas)
+        all_members = (self.costs[applied] for applied in item.all_members_schemas)
+        return max(members, default=0) + sum(all_members)
 
 
 # --- error messages

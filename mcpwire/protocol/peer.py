@@ -416,12 +416,11 @@ class Peer(Generic[C]):
         except InvalidMessage as error:
             self._receive_invalid(value, line, error, batch)
             return
-        if type(message) is jsonrpc.Notification:
+        if isinstance(message, jsonrpc.Notification):
             self._receive_notification(message.method, message.params)
-        elif type(message) is jsonrpc.Request:
+        elif isinstance(message, jsonrpc.Request):
             self._receive_request(message, batch)
         else:
-            assert isinstance(message, (jsonrpc.Success, jsonrpc.Failure))
             self._receive_answer(message, line)
 
     # Invalid messages
@@ -509,10 +508,9 @@ class Peer(Generic[C]):
             # read it. With a single outstanding call it can only be that call.
             (id,) = self.outstanding
         if self._is_outstanding(id):
-            if type(message) is jsonrpc.Success:
+            if isinstance(message, jsonrpc.Success):
                 self._owner.on_result(self.outstanding.pop(id), message.result)
             else:
-                assert type(message) is jsonrpc.Failure
                 message.error.method = self.outstanding[id].method
                 self._fail(id, message.error)
         elif type(id) is int and id in self._cancelled:

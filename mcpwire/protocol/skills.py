@@ -15,12 +15,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 from urllib.parse import quote, unquote
 
+from mcpwire._package import import_optional
 from mcpwire.errors import LocalProtocolError, RemoteProtocolError, excerpt
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     import yaml
 
     from mcpwire.types import ReadResourceResult, Skill, SkillResource
@@ -242,15 +241,9 @@ def split_document(data: bytes) -> tuple[str, str]:
     return match[1], text[match.end() :]
 
 
-def load_yaml() -> ModuleType:
+def load_yaml() -> Any:
     """Import and return PyYAML."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise LocalProtocolError(
-            "loading a skill needs PyYAML: pip install PyYAML"
-        ) from error
-    return yaml
+    return import_optional("yaml", "PyYAML", "loading a skill")
 
 
 def read_frontmatter(head: str) -> dict[str, Any]:

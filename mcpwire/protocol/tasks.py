@@ -395,14 +395,6 @@ def read_ttl(params: Mapping[str, Any]) -> float | None:
     return ttl / _MS
 
 
-def requested_task_id(params: Mapping[str, Any]) -> str:
-    """Return the task id in the params, or raise `InvalidParams`."""
-    task_id = params.get("taskId")
-    if type(task_id) is not str:
-        raise InvalidParams("params.taskId must be a string")
-    return task_id
-
-
 def unknown_task() -> InvalidParams:
     """Return the error for unknown tasks, and for tasks of other clients."""
     return InvalidParams("unknown task")
@@ -512,16 +504,14 @@ def follow_task(
         status = _status(task)
         if status in FINAL:
             return task
-        open_requests = task.get("inputRequests") if status == INPUT_REQUIRED else {}
-        inputs = read_input_requests(
-            open_requests, "DetailedTask.inputRequests", revision
-        )
+        requests = task.get("inputRequests") if status == INPUT_REQUIRED else {}
+        path = "DetailedTask.inputRequests"
         # SEP-2663, "Task Update Requests": a key stays until the server has processed
         # its response; do not run the handler twice.
         inputs = [
-            input_request
-            for input_request in inputs
-            if input_request.key not in answered
+            request
+            for request in read_input_requests(requests, path, revision)
+            if request.key not in answered
         ]
         if inputs:
             if rounds >= max_rounds:
@@ -534,8 +524,8 @@ def follow_task(
             if len(answered) + len(inputs) > max_requests:
                 raise TooManyQuestions("tools/call", limit=max_requests)
             answers = {}
-            for input_request in inputs:
-                answers[input_request.key] = yield input_request
+            for request in inputs:
+                answers[request.key] = yield request
             answered.update(answers)
             yield Call("tasks/update", {"taskId": task_id, "inputResponses": answers})
         yield Sleep(_poll_delay(task, "pollIntervalMs"))

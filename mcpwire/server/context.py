@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from mcpwire.server.resources import Resources
     from mcpwire.server.tools import Tools
     from mcpwire.types import SamplingMessage, WireType
-    from mcpwire.types.elicitation import ElicitAction
+    from mcpwire.types.client_features import ElicitAction
     from mcpwire.wire.json import Json
     from mcpwire.wire.jsonrpc import RequestId
 

@@ -25,10 +25,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 
 from mcpwire.errors import InternalError, InvalidParams, MissingCapability
-from mcpwire.protocol.methods import TASKS, declared_extensions, is_capability_declared
+from mcpwire.protocol.methods import (
+    ACKNOWLEDGED,
+    TASKS,
+    declared_extensions,
+    is_capability_declared,
+)
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.request import check_retained
 from mcpwire.transports.base import is_on_loop
+from mcpwire.types._base import SUBSCRIPTION_ID
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -145,10 +151,6 @@ class OpenSubscriptions:
         finally:
             pool.discard(ended)
 
-
-SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
-
-ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 _LIST_FILTERS: Final = {
     "toolsListChanged": (TOOLS, "tools.listChanged"),

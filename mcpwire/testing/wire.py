@@ -239,7 +239,7 @@ class HttpWire(Wire):
         """Post in order; wait for the response to each message that is no request."""
         while self._lines:
             line = self._lines.popleft()
-            message = loads_object(line)
+            message = loads_object(line) or {}
             if "method" in message and "id" in message:
                 self.channel.spawn(self._exchange, message, line)
             else:
@@ -284,7 +284,7 @@ class HttpWire(Wire):
         if reply.id is not None:
             data = _with_id(data, reply.id)
         if reply.what == "initialize":
-            result = loads_object(data).get("result")
+            result = (loads_object(data) or {}).get("result")
             version = result.get("protocolVersion") if type(result) is dict else None
             if type(version) is str:
                 self.channel._store_session_id(reply)  # noqa: SLF001 - as a call does
@@ -295,7 +295,7 @@ class HttpWire(Wire):
 
 def _with_id(data: bytes, id: Any) -> bytes:
     """Return the message; an error without an id becomes a response with that id."""
-    message = loads_object(data)
+    message = loads_object(data) or {}
     if "jsonrpc" not in message:
         text = data[:200].decode("utf-8", "replace")
         message = {"jsonrpc": "2.0", "error": {"code": -32000, "message": text}}

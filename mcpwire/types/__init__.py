@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from mcpwire.types._codec import decoder as decoder
     from mcpwire.types._codec import encode as encode
     from mcpwire.types._codec import encoder as encoder
+    from mcpwire.types.client_features import *
     from mcpwire.types.content import *
-    from mcpwire.types.elicitation import *
     from mcpwire.types.lifecycle import *
     from mcpwire.types.prompts import *
     from mcpwire.types.requests import *
     from mcpwire.types.resources import *
-    from mcpwire.types.sampling import *
     from mcpwire.types.skills import *
     from mcpwire.types.tasks import *
     from mcpwire.types.tools import *
@@ -40,23 +39,25 @@ MODULES: Final = {
     "_codec": """
         decode decoder encode encoder
     """,
+    "client_features": """
+        BooleanSchema CreateMessageRequest CreateMessageRequestParams
+        CreateMessageResult ElicitAction ElicitRequest ElicitRequestFormParams
+        ElicitRequestParams ElicitRequestURLParams ElicitResult
+        ElicitationCompleteNotificationParams EnumItems EnumOption
+        IncludeContext InputRequest InputRequests InputRequiredResult
+        InputResponse InputResponses LegacyTitledEnumSchema ListRootsRequest
+        ListRootsRequestParams ListRootsResult ModelHint ModelPreferences
+        NumberSchema PrimitiveSchemaDefinition RequestedSchema Root
+        SamplingContent SamplingMessage StringFormat StringSchema
+        TitledEnumItems TitledMultiSelectEnumSchema TitledSingleSelectEnumSchema
+        ToolChoice ToolChoiceMode ToolResultContent ToolUseContent
+        UnknownInputRequest UnknownInputResponse UnknownSchema
+        UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
+    """,
     "content": """
         Annotations AudioContent BlobResourceContents ContentBlock
         EmbeddedResource Icon ImageContent ResourceContents ResourceLink Role
         TextContent TextResourceContents Theme UnknownContent
-    """,
-    "elicitation": """
-        BooleanSchema CreateMessageRequest ElicitAction ElicitRequest
-        ElicitRequestFormParams ElicitRequestParams ElicitRequestURLParams
-        ElicitResult ElicitationCompleteNotificationParams EnumItems EnumOption
-        InputRequest InputRequests InputRequiredResult InputResponse
-        InputResponses LegacyTitledEnumSchema ListRootsRequest
-        ListRootsRequestParams ListRootsResult NumberSchema
-        PrimitiveSchemaDefinition RequestedSchema Root StringFormat StringSchema
-        TitledEnumItems TitledMultiSelectEnumSchema
-        TitledSingleSelectEnumSchema UnknownInputRequest UnknownInputResponse
-        UnknownSchema UntitledMultiSelectEnumSchema
-        UntitledSingleSelectEnumSchema
     """,
     "skills": """
         GetSkillRequestParams GetSkillResult ListSkillsResult
@@ -80,11 +81,6 @@ MODULES: Final = {
         ReadResourceRequestParams ReadResourceResult Resource ResourceTemplate
         ResourceUpdatedNotificationParams SubscribeRequestParams
         UnsubscribeRequestParams
-    """,
-    "sampling": """
-        CreateMessageRequestParams CreateMessageResult IncludeContext
-        ModelHint ModelPreferences SamplingContent SamplingMessage ToolChoice
-        ToolChoiceMode ToolResultContent ToolUseContent
     """,
     "tasks": """
         CancelTaskRequestParams CancelTaskResult CreateTaskResult CreatedTask

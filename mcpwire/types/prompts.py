@@ -8,8 +8,8 @@ from mcpwire.types._base import ListResult, RequestParams, Result, WireObject, W
 
 if TYPE_CHECKING:
     from mcpwire.types._base import Spec, Title
+    from mcpwire.types.client_features import InputResponses
     from mcpwire.types.content import ContentBlock, Icon, Role
-    from mcpwire.types.elicitation import InputResponses
 
 
 class PromptArgument(WireObject):

@@ -18,8 +18,8 @@ from mcpwire.types._base import (
 
 if TYPE_CHECKING:
     from mcpwire.types._base import Spec, Title
+    from mcpwire.types.client_features import InputResponses
     from mcpwire.types.content import Icon, ResourceContents
-    from mcpwire.types.elicitation import InputResponses
 
 _Bytes: TypeAlias = bytes  # the property below is called `bytes`
 

@@ -31,7 +31,7 @@ from mcpwire.types._base import (
 
 if TYPE_CHECKING:
     from mcpwire.types._base import JsonObject, Meta, ResultType, Spec
-    from mcpwire.types.elicitation import InputRequests, InputResponses
+    from mcpwire.types.client_features import InputRequests, InputResponses
 
 TaskStatus: TypeAlias = Literal[
     "working", "input_required", "completed", "failed", "cancelled"

@@ -26,8 +26,8 @@ from mcpwire.types._base import (
 
 if TYPE_CHECKING:
     from mcpwire.types._base import Json, JsonObject, Spec, Title
+    from mcpwire.types.client_features import InputResponses
     from mcpwire.types.content import ContentBlock, Icon
-    from mcpwire.types.elicitation import InputResponses
     from mcpwire.types.tasks import TaskMetadata
 
 T = TypeVar("T")

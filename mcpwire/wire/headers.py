@@ -42,9 +42,8 @@ def is_field_value(text: str) -> bool:
     return _FIELD_VALUE.fullmatch(text) is not None
 
 
-def is_session_id(text: str) -> bool:
-    """Return whether a text is a session id: one or more visible ASCII characters."""
-    # 2025-11-25 basic/transports, "Session Management": 0x21 to 0x7E only.
+def is_visible_ascii(text: str) -> bool:
+    """Return whether a text is one or more visible ASCII characters."""
     return _VISIBLE.fullmatch(text) is not None
 
 

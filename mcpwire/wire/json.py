@@ -28,29 +28,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
 import orjson
-from orjson import Fragment, JSONDecodeError, loads
 
 from mcpwire.errors import LocalProtocolError, MessageTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "LARGE",
-    "Fragment",
-    "JSONDecodeError",
-    "Json",
-    "check_values",
-    "compact",
-    "encode",
-    "encode_line",
-    "encode_sorted",
-    "loads",
-    "loads_object",
-    "peek_members",
-]
-
 Json: TypeAlias = Any
+
+Fragment = orjson.Fragment
+JSONDecodeError = orjson.JSONDecodeError
+loads = orjson.loads
 
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
@@ -95,13 +83,13 @@ encode_line: Final = _make_encoder(_OPTIONS | orjson.OPT_APPEND_NEWLINE)
 """Return a value as one line of JSON text with a newline at its end; see `encode`."""
 
 
-def loads_object(text: bytes) -> dict[str, Json]:
-    """Return the object in a JSON text; an empty one for anything else."""
+def loads_object(text: bytes) -> dict[str, Json] | None:
+    """Return the object in a JSON text, or ``None`` for anything else."""
     try:
         value = loads(text)
     except JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def compact(text: bytes) -> bytes:

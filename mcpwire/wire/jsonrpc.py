@@ -227,8 +227,6 @@ class LineDecoder:
         received: The number of received bytes, without the byte order mark.
     """
 
-    __slots__ = ("_at_start", "_limit", "_partial", "overflow", "received")
-
     def __init__(self, limit: int) -> None:
         self.overflow = False
         self.received = 0

@@ -55,19 +55,6 @@ class SSEDecoder:
         retry: The last reconnection time of the stream, in milliseconds.
     """
 
-    __slots__ = (
-        "_after_cr",
-        "_data",
-        "_event",
-        "_event_retry",
-        "_id",
-        "_limit",
-        "_lines",
-        "last_event_id",
-        "overflow",
-        "retry",
-    )
-
     def __init__(self, limit: int, *, has_started: bool = False) -> None:
         self.overflow = False
         self.last_event_id = ""
@@ -185,11 +172,6 @@ def encode_event(
         lines.append(b"retry: %d" % retry)
     lines.append(b"data: " + data.replace(b"\n", b"\ndata: "))
     return b"\n".join(lines) + b"\n\n"
-
-
-def encode_comment(text: str = "") -> bytes:
-    """Return a comment, which keeps an idle stream open and is not an event."""
-    return b": " + _encode_field("comment", text) + b"\n\n"
 
 
 def _encode_field(what: str, text: str) -> bytes:

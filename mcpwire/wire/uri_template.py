@@ -94,8 +94,6 @@ class Expression:
 class UriTemplate:
     """A parsed template: its text, its parts, and the names of its variables."""
 
-    __slots__ = ("names", "parts", "text")
-
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
             raise TemplateError("the template is too long", text, MAX_LENGTH)

@@ -11,8 +11,8 @@ from mcpwire.auth.steps import (
     describe,
     read_code,
     read_description,
-    read_object,
 )
+from mcpwire.wire.json import loads_object
 
 NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
 
@@ -46,7 +46,7 @@ OBJECTS = {
 
 @pytest.mark.parametrize(("body", "value"), OBJECTS.items(), ids=lambda v: str(v)[:30])
 def test_read_object_returns_none_for_other_bodies(body, value):
-    assert read_object(body) == value
+    assert loads_object(body) == value
 
 
 DESCRIBED = {

@@ -21,7 +21,7 @@ NEVER_BY_CLIENTS = (
 HTTP = ("httptools", "mcpwire.transports.http", "mcpwire.protocol.http_reply")
 PROCESSES = ("mcpwire.transports.process",)
 PIPE_ONLY = (
-    *("mcpwire.types.elicitation", "mcpwire.types.tasks"),
+    *("mcpwire.types.client_features", "mcpwire.types.tasks"),
     *("mcpwire.wire.urls", "mcpwire.wire.sse", "mcpwire.wire.headers"),
     "mcpwire.transports.memory",
 )

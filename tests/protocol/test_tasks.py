@@ -285,16 +285,6 @@ def test_related_task_is_added_to_the_meta_of_a_message():
 # Decoding...
 
 
-def test_task_id_is_read_from_the_params():
-    assert tasks.requested_task_id({"taskId": "t-1"}) == "t-1"
-
-
-@pytest.mark.parametrize("params", [{}, {"taskId": 1}, {"taskId": None}])
-def test_missing_or_invalid_task_id_is_refused(params):
-    with pytest.raises(InvalidParams, match=r"params\.taskId must be a string"):
-        tasks.requested_task_id(params)
-
-
 @pytest.mark.parametrize(
     ("task", "ttl"),
     [({}, None), ({"ttl": None}, None), ({"ttl": 1500}, 1.5), ({"ttl": 0}, 0)],

@@ -402,8 +402,8 @@ def test_members_around_a_long_one_are_read_without_it(text, found):
 
 
 @pytest.mark.parametrize("text", [b"[1]", b"null", b'{"a":', b"", b"\xff"])
-def test_text_without_an_object_is_read_as_an_empty_one(text):
-    assert loads_object(text) == {}
+def test_text_without_an_object_is_read_as_none(text):
+    assert loads_object(text) is None
     assert loads_object(b'{"a":[1]}\n') == {"a": [1]}
 
 

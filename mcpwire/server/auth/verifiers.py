@@ -44,7 +44,7 @@ from mcpwire.auth.resource_server import (
     read_json_part,
     read_signed_token,
 )
-from mcpwire.auth.steps import Fetch, check_available, read_object
+from mcpwire.auth.steps import Fetch, check_available
 from mcpwire.auth.tokens import authenticate
 from mcpwire.errors import AuthError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
@@ -60,6 +60,7 @@ from mcpwire.server.auth.resource_server import (
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.transports.base import is_cancelled_here, wait_shared
 from mcpwire.wire.headers import is_token
+from mcpwire.wire.json import loads_object
 from mcpwire.wire.urls import network_of
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ class IssuerKeys:
         check_available(response, noun, now)
         if response.status != 200:
             raise DiscoveryError(f"{noun}: HTTP {response.status}")
-        document = read_object(response.body)
+        document = loads_object(response.body)
         if document is None:
             raise DiscoveryError(f"{noun}: no JSON object")
         return document
@@ -624,7 +625,7 @@ class IntrospectionVerifier:
         finally:
             pool.discard(timeout)
         check_available(response, _ENDPOINT, now)
-        claims = read_object(response.body)
+        claims = loads_object(response.body)
         if response.status != 200 or claims is None:
             # Also if it refuses our credentials: the token's state is unknown.
             raise TokenError(

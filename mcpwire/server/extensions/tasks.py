@@ -42,6 +42,7 @@ from mcpwire.protocol.methods import TASKS
 from mcpwire.protocol.tasks import StoredTask, TaskLimits, TaskRecord
 from mcpwire.server.dispatcher import run_handler
 from mcpwire.server.log_limit import LimitedLogger
+from mcpwire.server.request import member_of
 from mcpwire.transports.base import wait_shared
 from mcpwire.versions import Era
 from mcpwire.wire.json import encode, loads
@@ -850,7 +851,7 @@ class Tasks:
         self, params: Mapping[str, Any], request: RequestContext
     ) -> tuple[TaskRecord, RunningTask | None]:
         """Return the task that `params` name, and its running part, if it is here."""
-        task_id = tasks.requested_task_id(params)
+        task_id = member_of(params, "taskId", str)
         running = self._running.get(task_id)
         if running is None:
             await self._open()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.server.http.event_store import Event
 from mcpwire.server.http.exchange import JSON, ClientGone
 from mcpwire.wire.json import compact
-from mcpwire.wire.sse import encode_comment, encode_event
+from mcpwire.wire.sse import encode_event
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Hashable, Iterable
@@ -40,7 +40,7 @@ UNNUMBERED: Final = 0
 DROPPABLE: Final = -1
 """In place of a sequence number: an event without one; an event that may be dropped."""
 
-HEARTBEAT: Final = encode_comment()
+HEARTBEAT: Final = b": \n\n"
 
 
 def as_event(data: bytes) -> bytes:

@@ -41,7 +41,7 @@ from urllib.parse import quote, unquote
 
 import httptools
 
-from mcpwire.errors import LocalProtocolError
+from mcpwire._package import import_optional
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.app import access_log_on_stderr
 from mcpwire.server.http.exchange import UNREAD, TimerQueue, UnreadAccount
@@ -861,7 +861,7 @@ def run_http(
     returns is entered on the loop before serving; for the rest see `serve_http`.
     """
     refuse_running_loop()
-    _import_uvicorn()
+    import_optional("uvicorn", "uvicorn", "serving over HTTP")
     known_threads = threading.enumerate()
     if quiet:
         options.setdefault("announce", bool)  # which writes nothing
@@ -1004,16 +1004,6 @@ def _max_connections() -> int:
     return max(1, min(descriptors * 3 // 4, descriptors - RESERVED_DESCRIPTORS))
 
 
-def _import_uvicorn() -> Any:
-    try:
-        import uvicorn
-    except ImportError:
-        raise LocalProtocolError(
-            "serving over HTTP needs uvicorn: pip install uvicorn"
-        ) from None
-    return uvicorn
-
-
 def _runner(
     app: App,
     drain_timeout: float,
@@ -1024,7 +1014,7 @@ def _runner(
     has_signals: bool,
 ) -> Any:
     """Return a uvicorn server that drains the application on shutdown."""
-    uvicorn = _import_uvicorn()
+    uvicorn = import_optional("uvicorn", "uvicorn", "serving over HTTP")
 
     class Runner(uvicorn.Server):  # type: ignore[misc, name-defined] # is imported late
         """Drains first; stops on signals without raising them again."""

@@ -44,13 +44,13 @@ from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.http_headers import MirroredHeaders, RequestHeaders
 from mcpwire.protocol.http_reply import SENT_WHEN_CLOSING, Reply, Request
 from mcpwire.protocol.methods import ACKNOWLEDGED, LISTEN
-from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import NEVER_CANCELLED, TOO_MANY_REASON, PeerStats
 from mcpwire.protocol.retry import DECLINING_STATUSES, TEMPORARY_STATUSES, StreamBackoff
 from mcpwire.transports.base import BaseChannel
 from mcpwire.transports.handlers import run_until_done
 from mcpwire.transports.http.credentials import missing_scope_error
 from mcpwire.transports.http.sender import MAX_ERROR_BODY_S, Sender, field
+from mcpwire.types._base import PROTOCOL_VERSION
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import parse_retry_after
@@ -925,7 +925,7 @@ class HttpChannel(Sender, BaseChannel):
 def _version_in(params: Mapping[str, Any] | None) -> str | None:
     """Return the protocol version in the ``_meta`` of a handshake request, if any."""
     meta = params.get("_meta") if params is not None else None
-    version = meta.get(META + "protocolVersion") if type(meta) is dict else None
+    version = meta.get(PROTOCOL_VERSION) if type(meta) is dict else None
     return version if type(version) is str else None
 
 

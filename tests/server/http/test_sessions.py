@@ -11,7 +11,7 @@ from traced_memory import traced_memory
 
 from mcpwire.errors import InvalidRequest
 from mcpwire.server.auth.resource_server import Principal, ScopeRequired
-from mcpwire.wire.headers import is_session_id
+from mcpwire.wire.headers import is_visible_ascii
 
 ADA = Principal(issuer="https://i.example", client_id="c", subject="ada")
 BOB = Principal(issuer="https://i.example", client_id="c", subject="bob")
@@ -32,7 +32,7 @@ def refusal(visit):
 @pytest.mark.parametrize("version", [*VERSIONS, "2024-11-05"])
 async def test_initialize_opens_a_session_and_returns_its_id(version):
     async with in_session(echo, version=version) as (bench, hand):
-        assert is_session_id(hand.id)
+        assert is_visible_ascii(hand.id)
         assert (await hand.ask(1, "ping")) == success(1, {})
         assert (await hand.ask(2, "tools/call", {"name": "t", "arguments": {}}))[
             "result"
