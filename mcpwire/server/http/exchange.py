@@ -378,7 +378,10 @@ class Exchange:
         return (("connection", "close"),) if is_http_1 else ()
 
     async def watch(self) -> None:
-        """Wait for a disconnect; only after the body, and one call at a time."""
+        """Wait for a disconnect; only after the body, and one call at a time.
+
+        Some web servers raise an error in place of a disconnect event.
+        """
         while not self.is_gone:
             event = await self._receive()
             if event["type"] == "http.disconnect":
@@ -453,6 +456,15 @@ class Exchange:
             # ASGI, "Disconnected Client": since 2.4 a server may raise this.
             self.is_gone = True
             raise ClientGone from error
+
+
+async def end_task(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for its end."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()
 
 
 def encode_answer(id: RequestId | None, answer: dict[str, Any] | RPCError) -> bytes:

@@ -26,6 +26,7 @@ from mcpwire.server.http.exchange import (
     HttpProblem,
     Stoppable,
     encode_answer,
+    end_task,
 )
 from mcpwire.server.http.streams import DROPPABLE, SseWriter, as_event
 from mcpwire.versions import Era
@@ -201,7 +202,7 @@ class _Call:
             timers.discard(self._on_slow_call)
             self._request = None  # breaks a reference cycle
             if self._task is not None:
-                await _end_task(self._task)
+                await end_task(self._task)
 
     async def _run(
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
@@ -227,15 +228,6 @@ class _Call:
         self._task.result()
         if not writer.is_complete:
             raise ClientGone
-
-
-async def _end_task(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for its end."""
-    if not task.done():
-        task.cancel()
-        await asyncio.wait([task])
-    if not task.cancelled():
-        task.exception()
 
 
 def _check_notification(exchange: Exchange, message: Notification) -> None:

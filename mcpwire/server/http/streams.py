@@ -19,7 +19,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.http.event_store import Event
-from mcpwire.server.http.exchange import JSON, ClientGone
+from mcpwire.server.http.exchange import JSON, ClientGone, end_task
 from mcpwire.wire.json import compact
 from mcpwire.wire.sse import encode_comment, encode_event
 
@@ -173,10 +173,8 @@ class SseWriter:
             self.is_over = True
             exchange.unread.discard(self)
             self._exchange = None
-            watcher, self._watcher = self._watcher, None
-            if watcher is not None and not watcher.done():
-                watcher.cancel()
-                await asyncio.wait([watcher])
+            if self._watcher is not None:
+                await end_task(self._watcher)
 
     async def _write_queue(self, exchange: Exchange) -> None:
         """Write the queued events; if the stream is to end, end it."""
@@ -224,7 +222,7 @@ class SseWriter:
             self._watcher = loop.create_task(
                 exchange.watch(), name="mcpwire-http-watch"
             )
-            self._watcher.add_done_callback(self._on_disconnect)
+            self._watcher.add_done_callback(lambda _: self.stop())
         self._wake = loop.create_future()
         timer = loop.call_later(exchange.timeouts.heartbeat, self.heartbeat)
         try:
@@ -232,12 +230,6 @@ class SseWriter:
         finally:
             timer.cancel()
             self._wake = None
-
-    def _on_disconnect(self, watcher: asyncio.Task[None]) -> None:
-        # A web server may raise an error in place of a disconnect event.
-        if not watcher.cancelled():
-            watcher.exception()
-        self.stop()
 
 
 # The streams of a session
@@ -457,7 +449,7 @@ class Answers:
 
     async def respond(self, exchange: Exchange) -> None:
         """Reply to the POST. Raises `ClientGone`."""
-        if not self.is_over and self.stream is None:
+        if self._open and self.stream is None:
             await self._wait(exchange)
         writer, stream = self._writer, self.stream
         if writer is not None and stream is not None:
