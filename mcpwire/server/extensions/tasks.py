@@ -966,11 +966,10 @@ class Tasks:
 
     def _unwatch(self, ids: Iterable[str], key: object) -> None:
         for task_id in ids:
-            watchers = self._watchers.get(task_id)
-            if watchers is not None:
-                watchers.pop(key, None)
-                if not watchers:
-                    del self._watchers[task_id]
+            watchers = self._watchers.get(task_id, {})
+            watchers.pop(key, None)
+            if not watchers:
+                self._watchers.pop(task_id, None)
 
     def _notify_watchers(self, record: TaskRecord) -> None:
         """Send the state of a task to its watchers, as ``tasks/get`` returns it."""
@@ -985,20 +984,15 @@ class Tasks:
     # The store
 
     async def _open(self) -> None:
-        """Open the store, once for all callers."""
-        if self._opening is None:
-            loop = asyncio.get_running_loop()
-            self._opening = loop.create_task(
+        """Open the store, once for all callers; after a failure, the next retries."""
+        opening = self._opening
+        if opening is None or (
+            opening.done() and (opening.cancelled() or opening.exception() is not None)
+        ):
+            self._opening = opening = asyncio.get_running_loop().create_task(
                 self._store.open(self._clock()), name="mcpwire-task-store"
             )
-        opening = self._opening
-        try:
-            # Cancelling one caller must not cancel the shared task.
-            await wait_shared(opening)
-        except BaseException:
-            if opening.done() and self._opening is opening:
-                self._opening = None  # it failed: the next caller retries
-            raise
+        await wait_shared(opening)
 
     async def aclose(self) -> None:
         """Stop all tasks and close the store; the object can be used again afterwards.

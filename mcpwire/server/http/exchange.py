@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import Context
 from itertools import takewhile
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
 
     from mcpwire.server.http.app import AccessRecord
+    from mcpwire.server.http.streams import SseWriter
+    from mcpwire.server.http.uvicorn import HttpConnection
     from mcpwire.server.request import Owner
 
     Scope = MutableMapping[str, Any]
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     Receive = Callable[[], Awaitable[Event]]
     Send = Callable[[Event], Awaitable[None]]
     Fields = Iterable[tuple[str, str]]
+
+    UnreadHolder: TypeAlias = HttpConnection | SseWriter
+    """Has bytes of its `owner` that are `unread`; `abort` discards them."""
 
 logger = LimitedLogger("mcpwire")
 
@@ -417,9 +422,9 @@ class Exchange:
             {"type": "http.response.body", "body": body, "more_body": False},
         )
 
-    async def start_stream(self, headers: Fields = ()) -> None:
+    async def start_stream(self) -> None:
         """Start an event stream; a server may send the head with the first bytes."""
-        await self._send_events(self._start(200, [*STREAM_FIELDS, *_to_bytes(headers)]))
+        await self._send_events(self._start(200, [*STREAM_FIELDS]))
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         """Send the next bytes of the stream; wait while the client does not read."""
@@ -482,21 +487,6 @@ def encode_answer(id: RequestId | None, answer: dict[str, Any] | RPCError) -> by
 def _to_bytes(fields: Fields) -> list[tuple[bytes, bytes]]:
     # ASGI, "Response Start": lower-case names; HTTP/2 allows no others.
     return [(k.lower().encode(), v.encode("latin-1")) for k, v in fields]
-
-
-class UnreadHolder(Protocol):
-    """A connection or a stream with bytes that its client has not read."""
-
-    @property
-    def owner(self) -> Hashable:
-        """The client that the bytes are attributed to."""
-
-    @property
-    def unread(self) -> int:
-        """The number of bytes."""
-
-    def abort(self) -> None:
-        """End at once and discard the bytes; must not raise."""
 
 
 class UnreadAccount:

@@ -153,12 +153,12 @@ class SseWriter:
 
     # Writing
 
-    async def run(self, exchange: Exchange, fields: Fields = ()) -> None:
+    async def run(self, exchange: Exchange) -> None:
         """Write until the stream ends or the client disconnects, which is no error."""
         self._exchange = exchange
         self._count_unread()
         try:
-            await self._write(exchange.start_stream(fields))
+            await self._write(exchange.start_stream())
             if not self._queue:
                 self.heartbeat()  # some web servers send the head with the first bytes
             while not self.is_over:
