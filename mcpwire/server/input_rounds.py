@@ -27,6 +27,8 @@ import time
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import attrs
+
 from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.protocol.methods import available_method
@@ -122,24 +124,19 @@ class MemorySingleUse:
         self._earliest = min(self._used.values(), default=math.inf)
 
 
+def _check_keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
+    return tuple(map(check_key, keys)) or (secrets.token_bytes(32),)
+
+
+@attrs.frozen(eq=False, repr=False)
 class StateSealer:
     """Seals and unseals the states of one server's calls."""
 
-    def __init__(
-        self,
-        keys: Iterable[bytes] = (),
-        *,
-        lifetime: float = STATE_LIFETIME_S,
-        rounds: int = DEFAULT_LIMITS.input_rounds,
-        single_use: SingleUse | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        checked = tuple(check_key(key) for key in keys)
-        self._keys = checked or (secrets.token_bytes(32),)
-        self._lifetime = lifetime
-        self._single_use = single_use
-        self._clock = clock
-        self.rounds = rounds
+    _keys: tuple[bytes, ...] = attrs.field(default=(), converter=_check_keys)
+    _lifetime: float = attrs.field(default=STATE_LIFETIME_S, kw_only=True)
+    rounds: int = attrs.field(default=DEFAULT_LIMITS.input_rounds, kw_only=True)
+    _single_use: SingleUse | None = attrs.field(default=None, kw_only=True)
+    _clock: Callable[[], float] = attrs.field(default=time.time, kw_only=True)
 
     def seal_state(
         self,

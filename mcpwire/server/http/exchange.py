@@ -14,8 +14,9 @@ from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
+import attrs
+
 from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
-from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.server.auth.resource_server import CREDENTIALS, Principal
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         MutableMapping,
     )
 
+    from mcpwire.limits import Limits
     from mcpwire.server.http.app import AccessRecord
     from mcpwire.server.http.streams import SseWriter
     from mcpwire.server.http.uvicorn import HttpConnection
@@ -156,21 +158,21 @@ class TimerQueue:
                 break
 
 
+@attrs.frozen(kw_only=True, eq=False)
 class Timeouts:
     """Time limits, in seconds."""
 
-    def __init__(
-        self,
-        *,
-        body: float = DEFAULT_LIMITS.body_timeout,
-        stream_after: float = 0.1,
-        heartbeat: float = 15.0,
-        stall: float = 60.0,
-    ) -> None:
-        self.body = TimerQueue(body)  # a body, from its first byte to its last
-        self.stream_after = TimerQueue(stream_after)  # a call without a stream
-        self.heartbeat = heartbeat  # the silence of a stream, before a comment is sent
-        self.stall = stall  # one write to a stream; then the client counts as gone
+    body: TimerQueue = attrs.field(converter=TimerQueue)
+    """Of a body, from its first byte to its last."""
+
+    stream_after: TimerQueue = attrs.field(converter=TimerQueue)
+    """Of a call without a stream."""
+
+    heartbeat: float = 15.0
+    """Of the silence of a stream, before a comment is sent."""
+
+    stall: float = 60.0
+    """Of one write to a stream; then the client counts as gone."""
 
 
 class Stoppable:
@@ -253,7 +255,7 @@ class Exchange:
         self.path: str = scope["path"]
         self.headers = Headers(scope["headers"])
         self.limits = limits
-        self.timeouts = timeouts or Timeouts(body=limits.body_timeout)
+        self.timeouts = timeouts or Timeouts(body=limits.body_timeout, stream_after=0.1)
         self.extra: list[tuple[bytes, bytes]] = []  # fields of every response
         self.principal: Principal | None = None  # set by the authentication
         self.credentials: Collection[str] = CREDENTIALS  # fields hidden from handlers

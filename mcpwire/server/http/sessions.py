@@ -222,9 +222,7 @@ class HttpSession:
         store = self._sessions.store
         if self.journal is None and store is not None:
             key = client_key(self.mark, self._owner)
-            self.journal = Journal(
-                store, key, self._sessions.start_task, room=self.room
-            )
+            self.journal = Journal(store, key, self._sessions.start_task, self.room)
 
     # Messages to the client
 
@@ -648,15 +646,11 @@ class Sessions:
         fields: Fields = ()
         dispatcher = self.dispatcher
         try:
-            if self.is_stateless:
-                _, result = dispatcher.initialize(params, None, exchange.info)
+            if dispatcher.opens_in_task and not self.is_stateless:
+                new_session, result = await self._open_session(exchange, params)
             else:
-                if dispatcher.opens_in_task:
-                    new_session, result = await self._open_session(exchange, params)
-                else:
-                    new_session, result = dispatcher.initialize(
-                        params, None, exchange.info
-                    )
+                new_session, result = dispatcher.initialize(params, None, exchange.info)
+            if not self.is_stateless:
                 fields = ((SESSION_ID, self._add_new(new_session, exchange)),)
         except RPCError as error:
             raise as_problem(error) from None
@@ -692,7 +686,6 @@ class Sessions:
 
     def _add_new(self, new_session: Session, exchange: Exchange) -> str:
         """Add a new session; return its id. Raises `RPCError` and `HttpProblem`."""
-        new_session.principal = exchange.principal
         if not self._has_room(exchange.owner):
             self.dispatcher.discard_session(new_session)
             raise HttpProblem(*TOO_MANY_SESSIONS)

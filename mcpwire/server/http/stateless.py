@@ -14,8 +14,10 @@ disconnects thereby cancels its request; nothing more is sent.
 from __future__ import annotations
 
 import asyncio
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
+
+import attrs
 
 from mcpwire.errors import HeaderMismatch, InternalError, InvalidRequest, RPCError
 from mcpwire.protocol.request_validation import check_head, check_mirrored, http_status
@@ -71,7 +73,7 @@ class Stateless:
                 400, InvalidRequest("a response must not be sent by POST")
             )
         params = message.params or {}
-        call = _Call(exchange, message.id, is_json_only=self._is_json_only)
+        call = _Call(exchange, message.id, self._is_json_only)
         try:
             request = self._admit(call, message.method, params)
             result = self._dispatcher.answer_now(request, params)
@@ -123,24 +125,23 @@ class Stateless:
         return request
 
 
+@attrs.define(eq=False, repr=False)
 class _Call:
     """One request while its handler runs."""
 
-    def __init__(
-        self, exchange: Exchange, id: RequestId, *, is_json_only: bool
-    ) -> None:
-        self.exchange = exchange
-        self.id = id
-        self.is_json_only = is_json_only
-        self.is_subscription = False
-        self._request: RequestContext | None = None
-        self.running: Stoppable | None = None
-        self._is_gone = False
-        self._writer: SseWriter | None = None
-        # Writes the stream, or watches for a disconnect. Not in the handler's context:
-        # pending timers keep their context, and that one refers to the request.
-        self._task: asyncio.Task[None] | None = None
-        self._context = copy_context()
+    exchange: Exchange
+    id: RequestId
+    is_json_only: bool
+    is_subscription: bool = False
+    running: Stoppable | None = None
+    _request: RequestContext | None = None
+    _is_gone: bool = False
+    _writer: SseWriter | None = None
+    _task: asyncio.Task[None] | None = None
+    """Writes the stream, or watches for a disconnect. Not in the handler's context:
+    pending timers keep their context, and that one refers to the request."""
+
+    _context: Context = attrs.field(factory=copy_context)
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification; if the client does not read, some may be dropped."""

@@ -162,8 +162,9 @@ class SseWriter:
             if not self._queue:
                 self.heartbeat()  # some web servers send the head with the first bytes
             while not self.is_over:
-                await self._write_queue(exchange)
-                if not self._queue:
+                if self._queue or self._is_ending:
+                    await self._write_chunk(exchange)
+                else:
                     await self._sleep(exchange)
             if not (self.is_complete or exchange.is_gone):
                 await self._write(exchange.write(b"", is_last=True))
@@ -176,19 +177,16 @@ class SseWriter:
             if self._watcher is not None:
                 await end_task(self._watcher)
 
-    async def _write_queue(self, exchange: Exchange) -> None:
-        """Write the queued events; if the stream is to end, end it."""
-        while self._queue or self._is_ending:
-            data = self._take_chunk()
-            is_last = self._is_ending and not self._queue
-            await self._write(exchange.write(data, is_last=is_last))
-            self._writing.clear()
-            if self._size <= CHUNK:
-                exchange.unread.discard(self)
-            if is_last:
-                self.is_complete = self.is_over = True
-            if self.is_over:
-                return
+    async def _write_chunk(self, exchange: Exchange) -> None:
+        """Write queued events; if the stream is to end after them, end it."""
+        data = self._take_chunk()
+        is_last = self._is_ending and not self._queue
+        await self._write(exchange.write(data, is_last=is_last))
+        self._writing.clear()
+        if self._size <= CHUNK:
+            exchange.unread.discard(self)
+        if is_last:
+            self.is_complete = self.is_over = True
 
     async def _write(self, step: Coroutine[Any, Any, None]) -> None:
         assert self._exchange is not None
@@ -215,8 +213,6 @@ class SseWriter:
 
     async def _sleep(self, exchange: Exchange) -> None:
         """Wait for the next event, with heartbeats; stop if the client disconnects."""
-        if self.is_over:
-            return
         loop = asyncio.get_running_loop()
         if self._watcher is None:
             self._watcher = loop.create_task(
