@@ -424,29 +424,27 @@ class Question:
     """Whether a ``tasks/result`` request is sending it to the client."""
 
 
+@attrs.define(eq=False, repr=False)
 class RunningTask:
     """A task with its handler in this process; see the module docstring."""
 
-    def __init__(
-        self,
-        record: TaskRecord,
-        request: RequestContext,
-        *,
-        store: TaskStore,
-        clock: Callable[[], float],
-        notify: Callable[[TaskRecord], None],
-    ) -> None:
-        self.record = record
-        self._saved = record  # the record in the store
-        self._store = store
-        self._clock = clock
-        self._notify = notify
-        self._request = request.for_task(ask=self._ask, notify=self._forward)
-        self._questions: dict[str, Question] = {}
-        self.changed = asyncio.Event()  # set when the record or the questions change
-        self._writing = asyncio.Lock()
-        self._job: asyncio.Task[None] | None = None
-        self._is_started = False
+    record: TaskRecord
+    _request: RequestContext
+    _store: TaskStore
+    _clock: Callable[[], float]
+    _notify: Callable[[TaskRecord], None]
+    changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    """Set when the record or the questions change."""
+
+    _saved: TaskRecord = attrs.field(init=False)  # the record in the store
+    _questions: dict[str, Question] = attrs.field(factory=dict, init=False)
+    _writing: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _job: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+    _is_started: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._saved = self.record
+        self._request = self._request.for_task(ask=self._ask, notify=self._forward)
 
     def start(
         self, body: RunFn, params: dict[str, Any], on_end: Callable[[RunningTask], None]
@@ -766,11 +764,7 @@ class Tasks:
             return None
         record = await self._create(tool, params, request)
         task = RunningTask(
-            record,
-            request,
-            store=self._store,
-            clock=self._clock,
-            notify=self._notify_watchers,
+            record, request, self._store, self._clock, self._notify_watchers
         )
         self._running[record.id] = task
         job = task.start(body, params, self._discard)

@@ -119,7 +119,7 @@ class Stateless:
         is_tool = method == TOOLS_CALL
         repeated = dispatcher.param_headers(request, params) if is_tool else ()
         check_mirrored(headers, method, params, repeated)
-        if request.route is not None and request.route.is_long_lived:
+        if request.route.is_long_lived:
             call.is_json_only = False  # its notifications need a stream
             call.is_subscription = True
         return request
