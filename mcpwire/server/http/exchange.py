@@ -261,7 +261,7 @@ class Exchange:
         self.credentials: Collection[str] = CREDENTIALS  # fields hidden from handlers
         self.size = 0  # of the body
         self.status: int | None = None  # until the response starts
-        self.refusal: bytes | None = None  # the JSON body of a status from 400
+        self.reason = ""  # of a status from 400, for the log
         self.is_gone = False
         self.access: AccessRecord | None = None  # its log line, if it has one
         self._receive = receive
@@ -415,8 +415,6 @@ class Exchange:
         # RFC 9110, 8.6: a response with one of these statuses has no Content-Length.
         if status not in {204, 304}:
             fields += ((b"content-length", b"%d" % len(body)),)
-        if status >= 400 and content_type == JSON:
-            self.refusal = body
         if self.verb == "HEAD":
             body = b""  # RFC 9110, 9.3.2: a response to HEAD has no content
         await self._send_events(

@@ -361,9 +361,9 @@ class HttpSession:
     def _reply(
         self, answers: Answers, id: RequestId, answer: dict[str, Any] | RPCError
     ) -> None:
-        status: tuple[int, Fields] | None = None
+        status: tuple[int, Fields, str] | None = None
         if isinstance(answer, HttpRefusal):
-            status = answer.http_status, answer.http_headers
+            status = answer.http_status, answer.http_headers, answer.message
         answers.answer(encode_answer(id, answer), status)
 
     # Streams

@@ -252,4 +252,5 @@ async def _reply(
         status = http_status(answer, is_admitted=is_admitted)
         if isinstance(answer, HttpRefusal):
             status, fields = answer.http_status, answer.http_headers
+        exchange.reason = "" if status == 200 else answer.message
     await exchange.reply_bytes(status, encode_answer(id, answer), JSON, fields)

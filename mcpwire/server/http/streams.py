@@ -374,7 +374,8 @@ class Answers:
         self._decided: asyncio.Future[None] | None = None
         self._writer: SseWriter | None = None
         self.stream: Stream | None = None  # ``None`` while a JSON reply is possible
-        self.status: tuple[int, Fields] = (200, ())  # of a single response
+        # Of a single response, with the reason if it is an error.
+        self.status: tuple[int, Fields, str] = (200, (), "")
         self.has_answer = False
         self.expects_any = False
 
@@ -390,7 +391,9 @@ class Answers:
         if not (self.is_over or self._session.is_json_only):
             self.open_stream().send(data)
 
-    def answer(self, data: bytes, status: tuple[int, Fields] | None = None) -> None:
+    def answer(
+        self, data: bytes, status: tuple[int, Fields, str] | None = None
+    ) -> None:
         """Send one response; its status applies to a single JSON reply only."""
         if status is not None and not self.is_batch:
             self.status = status
@@ -455,7 +458,7 @@ class Answers:
                 stream.detach(writer)
         elif self._answers:
             data = b",".join(self._answers)
-            status, fields = self.status
+            status, fields, exchange.reason = self.status
             data = b"[" + data + b"]" if self.is_batch else data
             await exchange.reply_bytes(status, data, JSON, fields)
         else:
