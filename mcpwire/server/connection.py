@@ -98,9 +98,7 @@ class ServerConnection:
                 info=self.request_info,
             )
             params = params or {}
-            route = request.route
-            assert route is not None
-            if route.is_immediate:
+            if request.route.is_immediate:
                 answer = dispatcher.answer_now(request, params)
                 assert answer is not None
                 reply(answer)
@@ -110,7 +108,7 @@ class ServerConnection:
             return
         perform = self._perform if dispatcher.lifespan.is_needed else dispatcher.perform
         run = partial(perform, request, params)
-        if route.is_long_lived:
+        if request.route.is_long_lived:
             end = partial(self._end_listen, id, reply)
             self._listen_tasks.start(id, run, end, tag=request)
         else:

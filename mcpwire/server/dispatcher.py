@@ -486,7 +486,13 @@ class Dispatcher:
             revision, capabilities = session.revision, session.client_capabilities
         name = revision.name
         route = self._routes[name].get(method)
-        request = RequestContext(
+        if route is None:
+            raise MethodNotFound(
+                f"{method[:EXCERPT]!r} is not a method of this server at {revision}"
+            )
+        if route.extension is not None:
+            _check_extension(route.extension, method, capabilities)
+        return RequestContext(
             id,
             method,
             meta,
@@ -495,14 +501,11 @@ class Dispatcher:
             capabilities,
             notify,
             "logging" in self._capabilities[name],
+            route,
             ask,
             params or {},
             info,
-            route,
         )
-        if route is None or route.extension is not None:
-            self._check_route(request)
-        return request
 
     def _meta_error(self, version: object, capabilities: object) -> RPCError:
         """Return the fault: 2026-07-28 basic, "_meta", requires both keys."""
@@ -511,22 +514,6 @@ class Dispatcher:
         if type(capabilities) is not dict:
             return InvalidParams(f"params._meta needs {CLIENT_CAPABILITIES}, an object")
         return self._unsupported_version(version)
-
-    def _check_route(self, request: RequestContext) -> None:
-        route = request.route
-        if route is None:
-            raise MethodNotFound(
-                f"{request.method[:EXCERPT]!r} is not a method of this server "
-                f"at {request.revision}"
-            )
-        extension = route.extension
-        if extension and extension not in declared_extensions(
-            request.client_capabilities
-        ):
-            raise MissingCapability(
-                f"{request.method!r} needs the extension {extension!r}",
-                data={"requiredCapabilities": {"extensions": {extension: {}}}},
-            )
 
     def _ping_session(self, method: str) -> Session:
         """Return a session for a ping, always allowed by 2025-11-25 basic/lifecycle."""
@@ -552,34 +539,30 @@ class Dispatcher:
     ) -> dict[str, Any] | None:
         """Return the result of an immediate route; ``None``: `perform` the request."""
         route = request.route
-        assert route is not None  # the request is admitted
         if not route.is_immediate:
             return None
         result = route.handler(params, request)
         assert type(result) is dict
         request.close()
-        return self._finish_result(request, route, result)
+        return self._finish_result(request, result)
 
     async def perform(
         self, request: RequestContext, params: dict[str, Any]
     ) -> dict[str, Any]:
         """Run the handler of a request; afterwards nothing more is sent for it."""
-        route = request.route
-        assert route is not None  # the request is admitted
         try:
-            result = await run_handler(route.handler, params, request)
+            result = await run_handler(request.route.handler, params, request)
         finally:
             request.is_answered = True
-        return self._finish_result(request, route, result)
+        return self._finish_result(request, result)
 
     def end_subscription(self, request: RequestContext) -> dict[str, Any]:
         """Return the result of a long-lived request that the server ends now."""
-        assert request.route is not None  # the request is admitted
         request.close()
-        return self._finish_result(request, request.route, subscription_result(request))
+        return self._finish_result(request, subscription_result(request))
 
     def _finish_result(
-        self, request: RequestContext, route: Route, result: dict[str, Any]
+        self, request: RequestContext, result: dict[str, Any]
     ) -> dict[str, Any]:
         """Add the members of a result that its era requires; remove invalid ones."""
         if request.session is not None:
@@ -588,7 +571,7 @@ class Dispatcher:
             return {k: v for k, v in result.items() if k not in _STATELESS_MEMBERS}
         finished: dict[str, Any] = {"resultType": "complete", **result}
         # 2026-07-28 server/utilities/caching: hints only on complete results.
-        if route.is_cacheable and finished["resultType"] == "complete":
+        if request.route.is_cacheable and finished["resultType"] == "complete":
             finished = {**_CACHE_HINTS, **finished}
             if type(finished["ttlMs"]) is not int or finished["ttlMs"] < 0:
                 finished["ttlMs"] = 0  # clients must read an invalid number as 0
@@ -713,6 +696,16 @@ class Dispatcher:
         connection.request_info = RequestInfo(on_error=client_end.raise_in_call)
         client_end.after_close = connection.finished
         return client_end
+
+
+def _check_extension(
+    extension: str, method: str, capabilities: Mapping[str, Any]
+) -> None:
+    if extension not in declared_extensions(capabilities):
+        raise MissingCapability(
+            f"{method!r} needs the extension {extension!r}",
+            data={"requiredCapabilities": {"extensions": {extension: {}}}},
+        )
 
 
 def _set_level(params: dict[str, Any], request: RequestContext) -> dict[str, Any]:

@@ -24,7 +24,10 @@ import math
 import secrets
 import threading
 import time
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import attrs
 
 from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
 from mcpwire.limits import DEFAULT_LIMITS
@@ -121,24 +124,19 @@ class MemorySingleUse:
         self._earliest = min(self._used.values(), default=math.inf)
 
 
+def _check_keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
+    return tuple(map(check_key, keys)) or (secrets.token_bytes(32),)
+
+
+@attrs.frozen(eq=False, repr=False)
 class StateSealer:
     """Seals and unseals the states of one server's calls."""
 
-    def __init__(
-        self,
-        keys: Iterable[bytes] = (),
-        *,
-        lifetime: float = STATE_LIFETIME_S,
-        rounds: int = DEFAULT_LIMITS.input_rounds,
-        single_use: SingleUse | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        checked = tuple(check_key(key) for key in keys)
-        self._keys = checked or (secrets.token_bytes(32),)
-        self._lifetime = lifetime
-        self._single_use = single_use
-        self._clock = clock
-        self.rounds = rounds
+    _keys: tuple[bytes, ...] = attrs.field(default=(), converter=_check_keys)
+    _lifetime: float = attrs.field(default=STATE_LIFETIME_S, kw_only=True)
+    rounds: int = attrs.field(default=DEFAULT_LIMITS.input_rounds, kw_only=True)
+    _single_use: SingleUse | None = attrs.field(default=None, kw_only=True)
+    _clock: Callable[[], float] = attrs.field(default=time.time, kw_only=True)
 
     def seal_state(
         self,
@@ -204,7 +202,6 @@ class InputRounds:
         self._stored: dict[str, Json] = {}
         self._running: dict[str, asyncio.Event] = {}
         self._names: set[str] = set()
-        self._numbers: dict[str, int] = {}
         self._questions: dict[str, tuple[dict[str, Json], str]] = {}  # with its digest
         if can_request_input(request):
             self._read(request.params)
@@ -241,14 +238,11 @@ class InputRounds:
     def key_for(self, kind: str, key: str | None) -> str:
         """Return a question's key: the author's, or a numbered one."""
         if key is None:
-            while True:
-                self._numbers[kind] = number = self._numbers.get(kind, 0) + 1
-                if (numbered := f"{kind}-{number}") not in self._names:
-                    self._names.add(numbered)
-                    return numbered
-        if type(key) is not str or not key:
+            numbered = (f"{kind}-{number}" for number in count(1))
+            key = next(name for name in numbered if name not in self._names)
+        elif type(key) is not str or not key:
             raise ValueError(f"key must be a name for the question, got {key!r}")
-        if key in self._names:
+        elif key in self._names:
             # 2026-07-28 basic/patterns/mrtr: keys MUST be unique within the request.
             raise ValueError(f"each question of a call needs its own key, got {key!r}")
         self._names.add(key)
@@ -395,15 +389,10 @@ def deciding_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     Concurrent tasks that ask fail together: `InputNeeded` decides only if the group
     contains no other error, since that error would occur in the next round, too.
     """
-    first: BaseException | None = None
-    pending: list[BaseException] = [group]
-    while pending:
-        error = pending.pop(0)
+    errors: list[BaseException] = [group]
+    for error in errors:  # the list grows meanwhile
         if isinstance(error, BaseExceptionGroup):
-            pending.extend(error.exceptions)
+            errors += error.exceptions
         elif not isinstance(error, InputNeeded):
             return error
-        else:
-            first = first or error
-    assert first is not None  # no group is empty
-    return first
+    return next(error for error in errors if isinstance(error, InputNeeded))

@@ -20,6 +20,7 @@ import asyncio
 import threading
 from collections import deque
 from contextlib import ExitStack, contextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
@@ -276,28 +277,27 @@ _MAX_WAITING: Final = 512
 
 
 class RateLimit:
-    """A token bucket: allows a burst, and then a number per second."""
+    """Allows a burst, and then a number per second.
+
+    Attributes:
+        pause: After a refusal, the time until the next value is allowed, in seconds.
+    """
+
+    pause = 0.0
 
     def __init__(self, burst: int, per_second: float) -> None:
-        self._burst = self._tokens = float(burst)
-        self._per_second = per_second
-        self._updated_at: float | None = None
+        self._interval = 1 / per_second
+        self._slack = (burst - 1) / per_second
+        self._due = -inf  # when the next value is due, without a burst
 
     def take(self, now: float) -> bool:
-        """Take a token; return whether there was one."""
-        if self._updated_at is not None:
-            gained = (now - self._updated_at) * self._per_second
-            self._tokens = min(self._burst, self._tokens + gained)
-        self._updated_at = now
-        if self._tokens < 1 - _ROUNDING_TOLERANCE:
+        """Return whether a value is allowed now, and count it."""
+        due = max(self._due, now - self._slack)
+        self.pause = due - now
+        if self.pause > _ROUNDING_TOLERANCE:
             return False
-        self._tokens = max(0.0, self._tokens - 1)
+        self._due = due + self._interval
         return True
-
-    @property
-    def pause(self) -> float:
-        """The time until the next token, in seconds; valid after a refusal."""
-        return (1 - self._tokens) / self._per_second
 
 
 class Throttle:

@@ -226,14 +226,14 @@ class RequestContext:
 
     _notify: NotifyFn
     _can_log: bool
+    route: Route
+    """How the request is handled."""
+
     _ask: AskFn | None = None
     params: Mapping[str, Any] = attrs.field(factory=dict)
     """Its params; empty if it has none."""
 
     info: RequestInfo = IN_MEMORY
-    route: Route | None = None
-    """Its route, once it is admitted."""
-
     rounds: InputRounds | None = attrs.field(default=None, init=False)
     """Its questions and answers so far, if there are any and the client answers with
     the next request (2026-07-28 basic/patterns/mrtr)."""

@@ -13,6 +13,7 @@ from typing import Any
 import anyio.to_thread
 
 from mcpwire.server.context import Context, Services
+from mcpwire.server.dispatcher import Route
 from mcpwire.server.input_rounds import (
     InputNeeded,
     StateSealer,
@@ -107,6 +108,7 @@ class Session:
             client_capabilities=self.info.client_capabilities,
             notify=self.notifications,
             can_log=True,
+            route=Route(print),
             params=CALL,
             **more,
         )
@@ -149,6 +151,7 @@ class NoSession:
             client_capabilities=self.capabilities,
             notify=self.notifications,
             can_log=True,
+            route=Route(print),
             params={**self.params, **members},
             info=self.info,
             ask=ask,

@@ -18,6 +18,7 @@ from raw_client import (
 )
 
 from mcpwire import LocalProtocolError, TransportError
+from mcpwire.server.dispatcher import Route
 from mcpwire.server.request import LEVELS, RequestContext, Session
 from mcpwire.versions import LATEST, LATEST_SESSION, Era, find_revision
 
@@ -61,6 +62,7 @@ def context(notify, meta=None, revision=LATEST):
         client_capabilities={},
         notify=notify,
         can_log=True,
+        route=Route(print),
     )
 
 

@@ -136,9 +136,9 @@ MAX_TOKEN_LENGTH: Final = 16_384
 """Twice the usual limit of web servers for one header field: tokens with hundreds of
 groups are that long."""
 
-CREDENTIALS: Final = frozenset(
-    {"authorization", "cookie", "dpop", "proxy-authorization"}
-)
+AUTHORIZATION: Final = "authorization"
+
+CREDENTIALS: Final = frozenset({AUTHORIZATION, "cookie", "dpop", "proxy-authorization"})
 """Header fields that must not be passed on."""
 
 _SCHEMES: Final = frozenset({"bearer", "dpop"})
@@ -167,36 +167,28 @@ def _matches(pattern: re.Pattern[str], text: str) -> bool:
     return len(text) <= MAX_TOKEN_LENGTH and pattern.fullmatch(text) is not None
 
 
-def read_credentials(values: Sequence[str]) -> Credentials | None:
-    """Return the token of ``Authorization``; ``None``: no field or another scheme."""
-    field = _only_field("Authorization field", values)
-    if field is None:
+def read_credentials(name: str, values: Sequence[str]) -> Credentials | None:
+    """Return the credentials in a header field; ``None``: no field or another scheme.
+
+    Raises `MalformedCredentials`.
+    """
+    if not values:
         return None
-    match = _FIELD.fullmatch(field)
-    if match is None:
-        raise MalformedCredentials("the Authorization field names no scheme")
-    scheme = match[1].lower()  # RFC 9110, 11.1: case-insensitive
-    if scheme not in _SCHEMES:
-        return None
-    token = match[2] or ""
-    if not _matches(_TOKEN, token):
-        raise MalformedCredentials("the Authorization field holds no token")
-    return Credentials(scheme, token)
-
-
-def read_key(name: str, values: Sequence[str]) -> Credentials | None:
-    """Return the key of a separate header field. Raises `MalformedCredentials`."""
-    key = _only_field(f"field {name!r}", values)
-    if key is not None and not _matches(_KEY, key):
-        raise MalformedCredentials(f"the field {name!r} holds no key")
-    return None if key is None else Credentials(name, key)
-
-
-def _only_field(name: str, values: Sequence[str]) -> str | None:
     if len(values) > 1:
         # RFC 9110, 5.3: no list, so never repeated; a proxy may have read the other.
-        raise MalformedCredentials(f"there is more than one {name}")
-    return values[0].strip(" \t") if values else None
+        raise MalformedCredentials(f"there is more than one field {name!r}")
+    scheme, token, pattern = name, values[0].strip(" \t"), _KEY
+    if name == AUTHORIZATION:
+        match = _FIELD.fullmatch(token)
+        if match is None:
+            raise MalformedCredentials(f"the field {name!r} names no scheme")
+        # RFC 9110, 11.1: case-insensitive
+        scheme, token, pattern = match[1].lower(), match[2] or "", _TOKEN
+        if scheme not in _SCHEMES:
+            return None
+    if not _matches(pattern, token):
+        raise MalformedCredentials(f"the field {name!r} holds no token or key")
+    return Credentials(scheme, token)
 
 
 def has_query_token(target: str) -> bool:
@@ -571,8 +563,8 @@ class ResourceServer:
     def _read(self, headers: Headers, url: str) -> Credentials | None:
         if "?" in url and has_query_token(url):
             raise MalformedCredentials("the query must not hold a token")
-        candidates = [read_credentials(headers.all("authorization"))]
-        candidates += [read_key(name, headers.all(name)) for name in self._keys]
+        names = (AUTHORIZATION, *self._keys)
+        candidates = (read_credentials(name, headers.all(name)) for name in names)
         present = [credentials for credentials in candidates if credentials is not None]
         # RFC 6750, 2: only one method to send a token per request.
         if len(present) > 1:

@@ -135,6 +135,48 @@ logger = logging.getLogger("mcpwire.server.auth")
 MAX_CACHED_TOKENS: Final = 10_000
 """How many tokens are cached: roughly the number of concurrent users."""
 
+
+class CachingVerifier:
+    """Base of verifiers: caches the principals of valid tokens for a short time."""
+
+    def __init__(
+        self, issuer: str, leeway: float, remember: float, clock: Callable[[], float]
+    ) -> None:
+        self.issuer = issuer
+        self._leeway = check_leeway(leeway)
+        self._remember = remember
+        self._clock = clock
+        self._accepted: TtlCache[Principal] = TtlCache(MAX_CACHED_TOKENS)
+
+    async def verify(self, token: str) -> Principal:
+        """Return the principal of the token.
+
+        Raises:
+            InvalidToken: The issuer does not accept it, or it is not valid now.
+            AuthError: The issuer, or its keys, cannot be reached now.
+        """
+        now, key = self._clock(), self._cache_key(token)
+        cached = self._accepted.get(key, now)
+        if cached is not None:
+            return cached
+        try:
+            principal = await self._check(token, now)
+        except RejectedToken as error:
+            raise InvalidToken(str(error)) from None
+        until = now + self._remember
+        if principal.expires_at is not None:
+            until = min(until, principal.expires_at + self._leeway)
+        self._accepted.put(key, principal, now, until)
+        return principal
+
+    def _cache_key(self, token: str) -> str:
+        return token
+
+    async def _check(self, token: str, now: float) -> Principal:
+        """Return the principal of a token. Raises `RejectedToken` and `AuthError`."""
+        raise NotImplementedError
+
+
 _KEYS: Final = "the keys of the issuer"
 _METADATA: Final = "the metadata of the issuer"
 
@@ -344,7 +386,7 @@ SIGNATURE_CACHE_S: Final = 60.0
 """How long a checked signature is cached: checking takes longer than most calls."""
 
 
-class JwtVerifier:
+class JwtVerifier(CachingVerifier):
     """Verifies the JWTs of one issuer.
 
     The keys are fetched from `jwks_uri`, or given as `jwks` or `key`, or else fetched
@@ -384,7 +426,7 @@ class JwtVerifier:
         check_crypto()
         if sum(source is not None for source in (jwks_uri, jwks, key)) > 1:
             raise ValueError("keys come from one of jwks_uri, jwks and key")
-        self.issuer = issuer
+        super().__init__(issuer, leeway, SIGNATURE_CACHE_S, clock)
         self._algorithms = _check_algorithms(algorithms, is_secret=type(key) is bytes)
         self._keys: IssuerKeys | FixedKeys
         if jwks is not None:
@@ -394,38 +436,15 @@ class JwtVerifier:
         else:
             self._keys = IssuerKeys(issuer, jwks_uri, limits=limits)
         self._audience = None if audience is None else read_audience(audience)
-        self._leeway = check_leeway(leeway)
-        self._clock = clock
-        self._recent: TtlCache[Principal] = TtlCache(MAX_CACHED_TOKENS)
-        self._generation = 0
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.issuer!r}>"
 
-    async def verify(self, token: str) -> Principal:
-        """Return the principal of the token.
+    def _cache_key(self, token: str) -> str:
+        # A key that the issuer has withdrawn invalidates its tokens.
+        return f"{self._keys.generation} {token}"
 
-        Raises:
-            InvalidToken: The issuer did not sign it, or it is not valid now.
-            AuthError: The issuer's keys are not available now.
-        """
-        now = self._clock()
-        if self._generation != self._keys.generation:
-            # A key that the issuer has withdrawn invalidates its tokens.
-            self._recent.clear()
-            self._generation = self._keys.generation
-        cached = self._recent.get(token, now)
-        if cached is not None:
-            return cached
-        try:
-            principal = await self._read(token, now)
-        except RejectedToken as error:
-            raise InvalidToken(str(error)) from None
-        until = (principal.expires_at or now) + self._leeway
-        self._recent.put(token, principal, now, min(until, now + SIGNATURE_CACHE_S))
-        return principal
-
-    async def _read(self, token: str, now: float) -> Principal:
+    async def _check(self, token: str, now: float) -> Principal:
         parts = read_signed_token(token)
         kind = parts.header.get("typ", "jwt")
         if not isinstance(kind, str) or kind.lower() not in _TYPES:
@@ -493,7 +512,7 @@ MAX_OPEN_REQUESTS: Final = 64
 which must not overload the issuer."""
 
 
-class IntrospectionVerifier:
+class IntrospectionVerifier(CachingVerifier):
     """Verifies tokens by asking their issuer (token introspection).
 
     Args:
@@ -536,16 +555,13 @@ class IntrospectionVerifier:
             raise ValueError(
                 "give either client_id and client_secret, or bearer, to authenticate"
             )
+        super().__init__(issuer, leeway, remember, clock)
         self._endpoint = check_endpoint(endpoint, _ENDPOINT)
-        self.issuer = issuer
         self._identity = Identity(
             client_id or "", client_secret, issuer=issuer, auth_method=auth_method
         )
         self._bearer = bearer
-        self._remember = remember
         self._remember_no = remember_no
-        self._leeway = check_leeway(leeway)
-        self._clock = clock
         self._fetch = fetch or _fetch_from(self._endpoint, limits)
         self._open: WeakKeyDictionary[
             asyncio.AbstractEventLoop, FairPool[asyncio.Timeout]
@@ -553,38 +569,21 @@ class IntrospectionVerifier:
         self._waiting: WeakKeyDictionary[Any, dict[str, asyncio.Task[Any]]] = (
             WeakKeyDictionary()
         )
-        self._accepted: TtlCache[Principal] = TtlCache(MAX_CACHED_TOKENS)
         self._refused: TtlCache[str] = TtlCache(MAX_CACHED_TOKENS)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at '{self._endpoint.parsed}'>"
 
-    async def verify(self, token: str) -> Principal:
-        """Return the principal of the token.
-
-        Raises:
-            InvalidToken: The issuer does not accept it, or it is not valid now.
-            AuthError: The issuer cannot be reached now.
-        """
-        now = self._clock()
-        cached = self._accepted.get(token, now)
-        if cached is not None:
-            return cached
+    async def _check(self, token: str, now: float) -> Principal:
         reason = self._refused.get(token, now)
         if reason is None:
             claims = await self._introspect(token, now)
             try:
-                principal = self._check_claims(claims, now)
+                return self._check_claims(claims, now)
             except RejectedToken as error:
                 reason = str(error)
                 self._refused.put(token, reason, now, now + self._remember_no)
-            else:
-                until = now + self._remember
-                if principal.expires_at is not None:
-                    until = min(until, principal.expires_at + self._leeway)
-                self._accepted.put(token, principal, now, until)
-                return principal
-        raise InvalidToken(reason)
+        raise RejectedToken(reason)
 
     async def _introspect(self, token: str, now: float) -> Any:
         """Return the issuer's response for a token, with one request for all."""

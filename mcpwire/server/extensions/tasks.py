@@ -425,29 +425,27 @@ class Question:
     """Whether a ``tasks/result`` request is sending it to the client."""
 
 
+@attrs.define(eq=False, repr=False)
 class RunningTask:
     """A task with its handler in this process; see the module docstring."""
 
-    def __init__(
-        self,
-        record: TaskRecord,
-        request: RequestContext,
-        *,
-        store: TaskStore,
-        clock: Callable[[], float],
-        notify: Callable[[TaskRecord], None],
-    ) -> None:
-        self.record = record
-        self._saved = record  # the record in the store
-        self._store = store
-        self._clock = clock
-        self._notify = notify
-        self._request = request.for_task(ask=self._ask, notify=self._forward)
-        self._questions: dict[str, Question] = {}
-        self.changed = asyncio.Event()  # set when the record or the questions change
-        self._writing = asyncio.Lock()
-        self._job: asyncio.Task[None] | None = None
-        self._is_started = False
+    record: TaskRecord
+    _request: RequestContext
+    _store: TaskStore
+    _clock: Callable[[], float]
+    _notify: Callable[[TaskRecord], None]
+    changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    """Set when the record or the questions change."""
+
+    _saved: TaskRecord = attrs.field(init=False)  # the record in the store
+    _questions: dict[str, Question] = attrs.field(factory=dict, init=False)
+    _writing: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _job: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+    _is_started: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._saved = self.record
+        self._request = self._request.for_task(ask=self._ask, notify=self._forward)
 
     def start(
         self, body: RunFn, params: dict[str, Any], on_end: Callable[[RunningTask], None]
@@ -767,11 +765,7 @@ class Tasks:
             return None
         record = await self._create(tool, params, request)
         task = RunningTask(
-            record,
-            request,
-            store=self._store,
-            clock=self._clock,
-            notify=self._notify_watchers,
+            record, request, self._store, self._clock, self._notify_watchers
         )
         self._running[record.id] = task
         job = task.start(body, params, self._discard)
@@ -967,11 +961,10 @@ class Tasks:
 
     def _unwatch(self, ids: Iterable[str], key: object) -> None:
         for task_id in ids:
-            watchers = self._watchers.get(task_id)
-            if watchers is not None:
-                watchers.pop(key, None)
-                if not watchers:
-                    del self._watchers[task_id]
+            watchers = self._watchers.get(task_id, {})
+            watchers.pop(key, None)
+            if not watchers:
+                self._watchers.pop(task_id, None)
 
     def _notify_watchers(self, record: TaskRecord) -> None:
         """Send the state of a task to its watchers, as ``tasks/get`` returns it."""
@@ -986,20 +979,15 @@ class Tasks:
     # The store
 
     async def _open(self) -> None:
-        """Open the store, once for all callers."""
-        if self._opening is None:
-            loop = asyncio.get_running_loop()
-            self._opening = loop.create_task(
+        """Open the store, once for all callers; after a failure, the next retries."""
+        opening = self._opening
+        if opening is None or (
+            opening.done() and (opening.cancelled() or opening.exception() is not None)
+        ):
+            self._opening = opening = asyncio.get_running_loop().create_task(
                 self._store.open(self._clock()), name="mcpwire-task-store"
             )
-        opening = self._opening
-        try:
-            # Cancelling one caller must not cancel the shared task.
-            await wait_shared(opening)
-        except BaseException:
-            if opening.done() and self._opening is opening:
-                self._opening = None  # it failed: the next caller retries
-            raise
+        await wait_shared(opening)
 
     async def aclose(self) -> None:
         """Stop all tasks and close the store; the object can be used again afterwards.

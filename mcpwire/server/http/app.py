@@ -55,7 +55,6 @@ from mcpwire.server.log_limit import LimitedLogger, error_kind
 from mcpwire.transports.base import wait_shared
 from mcpwire.versions import Era
 from mcpwire.wire.headers import is_field_value, is_token
-from mcpwire.wire.json import Json, JSONDecodeError, loads
 from mcpwire.wire.jsonrpc import failure
 
 if TYPE_CHECKING:
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Fields, Receive, Scope, Send
     from mcpwire.server.http.legacy_sse import LegacySse
     from mcpwire.server.http.sessions import Sessions
+    from mcpwire.wire.json import Json
 
     Serve = Callable[[Exchange], Awaitable[None]]
 
@@ -493,6 +493,7 @@ async def _refuse(exchange: Exchange, problem: HttpProblem) -> None:
     if exchange.status is not None:
         return  # the response has started and cannot be replaced
     message = failure(problem.id, problem.error)
+    exchange.reason = problem.error.message
     with contextlib.suppress(ClientGone):
         await exchange.reply(problem.status, message, problem.headers)
 
@@ -699,19 +700,13 @@ class AccessRecord:
             self._details,
             exchange.status or CLIENT_CLOSED,
             (time.perf_counter() - self._started) * 1000,
-            _reason(exchange.refusal),
+            _reason(exchange.reason),
         )
 
 
-def _reason(refusal: bytes | None) -> str:
+def _reason(message: str) -> str:
     """Return the reason of a refusal, as the suffix of its line."""
-    try:
-        document = loads(refusal) if refusal else None
-    except JSONDecodeError:
-        return ""
-    error = document.get("error") if type(document) is dict else None
-    message = error.get("message") if type(error) is dict else None
-    if type(message) is not str:
+    if not message:
         return ""
     text = message[:MAX_REASON] + ("..." if len(message) > MAX_REASON else "")
     return f": {text if text.isascii() and text.isprintable() else ascii(text)}"

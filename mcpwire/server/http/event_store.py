@@ -124,6 +124,7 @@ class _Entries(OrderedDict[int, _Entry]):
     size = 0
 
 
+@attrs.define(eq=False, repr=False, kw_only=True)
 class MemoryEventStore:
     """Stores events in memory; the oldest are deleted when a limit is reached.
 
@@ -140,25 +141,19 @@ class MemoryEventStore:
         ValueError: A bound is not above zero.
     """
 
-    def __init__(
-        self,
-        *,
-        events: int = 1_000,
-        size: int = 4 * 1024 * 1024,
-        total_size: int = 64 * 1024 * 1024,
-        age: float = 600.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        check_bounds(events=events, size=size, total_size=total_size, age=age)
-        self._events = events
-        self._size = size
-        self._total_size = total_size
-        self._age = age
-        self._clock = clock
-        self._last = 0
-        self._all = _Entries()
-        self._sessions: dict[str, _Entries] = {}
-        self._clients: dict[str, _Entries] = {}
+    _events: int = 1_000
+    _size: int = 4 * 1024 * 1024
+    _total_size: int = 64 * 1024 * 1024
+    _age: float = 600.0
+    _clock: Callable[[], float] = time.monotonic
+    _last: int = attrs.field(default=0, init=False)
+    _all: _Entries = attrs.field(factory=_Entries, init=False)
+    _sessions: dict[str, _Entries] = attrs.field(factory=dict, init=False)
+    _clients: dict[str, _Entries] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        check_bounds(events=self._events, size=self._size, age=self._age)
+        check_bounds(total_size=self._total_size)
 
     def __len__(self) -> int:
         """Return the number of stored events."""
@@ -273,6 +268,7 @@ _LOCK_WAIT_S: Final = 5.0
 """How long to wait for another process's write, in seconds."""
 
 
+@attrs.define(eq=False, repr=False)
 class SQLiteEventStore:
     """Stores events in an SQLite file, which the first call opens and `aclose` closes.
 
@@ -291,24 +287,18 @@ class SQLiteEventStore:
         ValueError: A bound is not above zero.
     """
 
-    def __init__(
-        self,
-        path: str | PathLike[str],
-        *,
-        age: float = 3_600.0,
-        events: int = 100_000,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        check_bounds(age=age, events=events)
-        self._path = path
-        self._age = age
-        self._events = events
-        self._clock = clock
-        # One thread accesses the file, so that no query blocks the loop.
-        self._thread: ThreadPoolExecutor | None = None
-        # By thread: during `aclose`, the next call opens the file in a new one.
-        self._opened = threading.local()
-        self._unpruned = 0
+    _path: str | PathLike[str]
+    _age: float = attrs.field(default=3_600.0, kw_only=True)
+    _events: int = attrs.field(default=100_000, kw_only=True)
+    _clock: Callable[[], float] = attrs.field(default=time.time, kw_only=True)
+    # One thread accesses the file, so that no query blocks the loop.
+    _thread: ThreadPoolExecutor | None = attrs.field(default=None, init=False)
+    # By thread: during `aclose`, the next call opens the file in a new one.
+    _opened: threading.local = attrs.field(factory=threading.local, init=False)
+    _unpruned: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        check_bounds(age=self._age, events=self._events)
 
     async def append(self, session: str, stream: int, event: Event) -> None:
         """Store an event; storing it again has no effect.
@@ -415,6 +405,7 @@ ALL_STREAMS: Final = -1
 """In place of a stream's number: all streams."""
 
 
+@attrs.define(eq=False, repr=False)
 class Journal:
     """Writes the events of one session to its store, and reads them back.
 
@@ -422,28 +413,23 @@ class Journal:
     buffered here, up to `room` bytes, so that a replay in the meantime includes them.
     """
 
-    def __init__(
-        self, store: EventStore, key: str, start: StartTask, *, room: int
-    ) -> None:
-        self._store = store
-        self._key = key
-        self._start = start
-        self._room = room
-        self._append_nowait: Callable[[str, int, Event], None] | None = getattr(
-            store, "append_nowait", None
-        )
-        # An event to store, or ``None`` to delete the stream.
-        self._queue: deque[tuple[int, Event | None]] | tuple[()] = ()
-        self._size = 0
-        self._is_processing = False
-        self._is_used = False
+    _store: EventStore
+    _key: str
+    _start: StartTask
+    _room: int
+    # An event to store, or ``None`` to delete the stream.
+    _queue: deque[tuple[int, Event | None]] | tuple[()] = ()
+    _size: int = 0
+    _is_processing: bool = False
+    _is_used: bool = False
 
     def append(self, stream: int, event: Event) -> None:
         """Store an event, or buffer it until the store is ready."""
         self._is_used = True
-        if self._append_nowait is not None:
+        append_nowait = getattr(self._store, "append_nowait", None)
+        if append_nowait is not None:
             try:
-                self._append_nowait(self._key, stream, event)
+                append_nowait(self._key, stream, event)
             except Exception:
                 logger.exception(STORE_FAILED)
         elif self._size + len(event.data) > self._room:

@@ -12,10 +12,11 @@ from contextlib import suppress
 from contextvars import Context
 from itertools import takewhile
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+import attrs
 
 from mcpwire.errors import InternalError, InvalidRequest, LocalProtocolError, RPCError
-from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.server.auth.resource_server import CREDENTIALS, Principal
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
         MutableMapping,
     )
 
+    from mcpwire.limits import Limits
     from mcpwire.server.http.app import AccessRecord
+    from mcpwire.server.http.streams import SseWriter
+    from mcpwire.server.http.uvicorn import HttpConnection
     from mcpwire.server.request import Owner
 
     Scope = MutableMapping[str, Any]
@@ -43,6 +47,9 @@ if TYPE_CHECKING:
     Receive = Callable[[], Awaitable[Event]]
     Send = Callable[[Event], Awaitable[None]]
     Fields = Iterable[tuple[str, str]]
+
+    UnreadHolder: TypeAlias = HttpConnection | SseWriter
+    """Has bytes of its `owner` that are `unread`; `abort` discards them."""
 
 logger = LimitedLogger("mcpwire")
 
@@ -151,21 +158,21 @@ class TimerQueue:
                 break
 
 
+@attrs.frozen(kw_only=True, eq=False)
 class Timeouts:
     """Time limits, in seconds."""
 
-    def __init__(
-        self,
-        *,
-        body: float = DEFAULT_LIMITS.body_timeout,
-        stream_after: float = 0.1,
-        heartbeat: float = 15.0,
-        stall: float = 60.0,
-    ) -> None:
-        self.body = TimerQueue(body)  # a body, from its first byte to its last
-        self.stream_after = TimerQueue(stream_after)  # a call without a stream
-        self.heartbeat = heartbeat  # the silence of a stream, before a comment is sent
-        self.stall = stall  # one write to a stream; then the client counts as gone
+    body: TimerQueue = attrs.field(converter=TimerQueue)
+    """Of a body, from its first byte to its last."""
+
+    stream_after: TimerQueue = attrs.field(converter=TimerQueue)
+    """Of a call without a stream."""
+
+    heartbeat: float = 15.0
+    """Of the silence of a stream, before a comment is sent."""
+
+    stall: float = 60.0
+    """Of one write to a stream; then the client counts as gone."""
 
 
 class Stoppable:
@@ -248,13 +255,13 @@ class Exchange:
         self.path: str = scope["path"]
         self.headers = Headers(scope["headers"])
         self.limits = limits
-        self.timeouts = timeouts or Timeouts(body=limits.body_timeout)
+        self.timeouts = timeouts or Timeouts(body=limits.body_timeout, stream_after=0.1)
         self.extra: list[tuple[bytes, bytes]] = []  # fields of every response
         self.principal: Principal | None = None  # set by the authentication
         self.credentials: Collection[str] = CREDENTIALS  # fields hidden from handlers
         self.size = 0  # of the body
         self.status: int | None = None  # until the response starts
-        self.refusal: bytes | None = None  # the JSON body of a status from 400
+        self.reason = ""  # of a status from 400, for the log
         self.is_gone = False
         self.access: AccessRecord | None = None  # its log line, if it has one
         self._receive = receive
@@ -378,7 +385,10 @@ class Exchange:
         return (("connection", "close"),) if is_http_1 else ()
 
     async def watch(self) -> None:
-        """Wait for a disconnect; only after the body, and one call at a time."""
+        """Wait for a disconnect; only after the body, and one call at a time.
+
+        Some web servers raise an error in place of a disconnect event.
+        """
         while not self.is_gone:
             event = await self._receive()
             if event["type"] == "http.disconnect":
@@ -405,8 +415,6 @@ class Exchange:
         # RFC 9110, 8.6: a response with one of these statuses has no Content-Length.
         if status not in {204, 304}:
             fields += ((b"content-length", b"%d" % len(body)),)
-        if status >= 400 and content_type == JSON:
-            self.refusal = body
         if self.verb == "HEAD":
             body = b""  # RFC 9110, 9.3.2: a response to HEAD has no content
         await self._send_events(
@@ -414,9 +422,9 @@ class Exchange:
             {"type": "http.response.body", "body": body, "more_body": False},
         )
 
-    async def start_stream(self, headers: Fields = ()) -> None:
+    async def start_stream(self) -> None:
         """Start an event stream; a server may send the head with the first bytes."""
-        await self._send_events(self._start(200, [*STREAM_FIELDS, *_to_bytes(headers)]))
+        await self._send_events(self._start(200, [*STREAM_FIELDS]))
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         """Send the next bytes of the stream; wait while the client does not read."""
@@ -455,6 +463,15 @@ class Exchange:
             raise ClientGone from error
 
 
+async def end_task(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for its end."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()
+
+
 def encode_answer(id: RequestId | None, answer: dict[str, Any] | RPCError) -> bytes:
     """Return the response to a request as JSON; an unencodable one as an error."""
     try:
@@ -470,21 +487,6 @@ def encode_answer(id: RequestId | None, answer: dict[str, Any] | RPCError) -> by
 def _to_bytes(fields: Fields) -> list[tuple[bytes, bytes]]:
     # ASGI, "Response Start": lower-case names; HTTP/2 allows no others.
     return [(k.lower().encode(), v.encode("latin-1")) for k, v in fields]
-
-
-class UnreadHolder(Protocol):
-    """A connection or a stream with bytes that its client has not read."""
-
-    @property
-    def owner(self) -> Hashable:
-        """The client that the bytes are attributed to."""
-
-    @property
-    def unread(self) -> int:
-        """The number of bytes."""
-
-    def abort(self) -> None:
-        """End at once and discard the bytes; must not raise."""
 
 
 class UnreadAccount:

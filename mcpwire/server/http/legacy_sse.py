@@ -56,11 +56,7 @@ class _Channel(Duplex):
         super().__init__(self.connection, role="server", limits=limits, target="SSE")
         self.connection.attach(self)
         self.writer = SseWriter(limits.unwritten)
-        self._owner = None if principal is None else principal.key
-
-    def belongs_to(self, principal: Principal | None) -> bool:
-        """Return whether this principal opened the connection."""
-        return self._owner == (None if principal is None else principal.key)
+        self.owner = principal and principal.key
 
     def _write(self, data: bytes) -> None:
         self._written += len(data)
@@ -129,7 +125,8 @@ class LegacySse:
         # After the body: the stream may end while it is read.
         query = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1"))
         channel = self._channels.get(query.get(PARAMETER, [""])[0])
-        if channel is None or not channel.belongs_to(exchange.principal):
+        principal = exchange.principal
+        if channel is None or channel.owner != (principal and principal.key):
             raise HttpProblem(*UNKNOWN_SESSION)
         # The body may span several lines; line breaks are whitespace in JSON.
         line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"

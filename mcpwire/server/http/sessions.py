@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,8 +36,11 @@ from mcpwire.server.http.event_store import Journal, MemoryEventStore, parse_eve
 from mcpwire.server.http.exchange import (
     ClientGone,
     HttpProblem,
+    Stoppable,
+    TimerQueue,
     as_problem,
     encode_answer,
+    end_task,
 )
 from mcpwire.server.http.streams import (
     STANDALONE,
@@ -59,7 +61,6 @@ from mcpwire.wire.json import encode
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-    from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.http.event_store import EventStore
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.request import Owner, RequestContext, RequestInfo
@@ -131,25 +132,18 @@ class ServerRequests:
         reason = "the request that it belongs to has ended"
         try:
             send(data)
-            async with asyncio.timeout(timeout):
-                return await future
-        except TimeoutError as error:
-            # The client's error may be a subclass of `TimeoutError`, too.
-            if isinstance(error, MCPError):
-                raise
-            reason = "timeout"
-            elapsed = loop.time() - started_at
-            assert timeout is not None
-            raise RequestTimeout(
-                method=method, timeout=timeout, elapsed=elapsed
-            ) from error
+            await asyncio.wait([future], timeout=timeout)
+            if timeout is not None and not future.done():
+                reason, elapsed = "timeout", loop.time() - started_at
+                raise RequestTimeout(method=method, timeout=timeout, elapsed=elapsed)
+            return future.result()
         finally:
             del self._open[id]
-            # 2025-11-25 basic/utilities/cancellation. Cancelling the task that awaits a
-            # future cancels the future, unless the future already has its response.
-            if future.cancelled():
+            if future.cancel():  # 2025-11-25 basic/utilities/cancellation
                 notice = {"requestId": id, "reason": reason}
                 send(encode(jsonrpc.notification(CANCELLED, notice)))
+            else:
+                future.exception()  # this task may be cancelled at the same time
 
     def resolve(self, id: RequestId | None, answer: dict[str, Any] | MCPError) -> None:
         """Deliver a response; drop it if no request with its id is pending."""
@@ -198,7 +192,6 @@ class HttpSession:
         self.is_closed = False
         self.session = session
         self.writers = 0  # GETs with an open response
-        self.used_at = 0.0  # by the loop's clock
         if not sessions.is_stateless:
             session.send = self.send
             session.ask = self._ask
@@ -207,15 +200,12 @@ class HttpSession:
         """Return whether no request runs in the session and no GET is open."""
         return not (self._open or self.writers)
 
+    def expire(self) -> None:
+        """Handle the end of the idle timeout."""
+        self._sessions.expire(self)
+
     def __len__(self) -> int:
         return len(self._open)
-
-    def belongs_to(self, principal: Principal | None) -> bool:
-        """Return whether this principal opened the session."""
-        owner = self.session.principal
-        if owner is None or principal is None:
-            return owner is principal
-        return owner.key == principal.key
 
     @property
     def server_stream(self) -> ServerStream:
@@ -232,9 +222,7 @@ class HttpSession:
         store = self._sessions.store
         if self.journal is None and store is not None:
             key = client_key(self.mark, self._owner)
-            self.journal = Journal(
-                store, key, self._sessions.start_task, room=self.room
-            )
+            self.journal = Journal(store, key, self._sessions.start_task, self.room)
 
     # Messages to the client
 
@@ -373,9 +361,9 @@ class HttpSession:
     def _reply(
         self, answers: Answers, id: RequestId, answer: dict[str, Any] | RPCError
     ) -> None:
-        status: tuple[int, Fields] | None = None
+        status: tuple[int, Fields, str] | None = None
         if isinstance(answer, HttpRefusal):
-            status = answer.http_status, answer.http_headers
+            status = answer.http_status, answer.http_headers, answer.message
         answers.answer(encode_answer(id, answer), status)
 
     # Streams
@@ -527,12 +515,10 @@ class Sessions:
         self._revisions = {
             r.name: r for r in dispatcher.revisions if r.era is Era.SESSION
         }
-        self._idle = idle
+        self._idle_timers = TimerQueue(idle)
         self._maximum = maximum
-        # The least recently used session is the first.
-        self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
+        self._sessions: dict[str, HttpSession] = {}
         self._pool: FairPool[HttpSession] = FairPool()
-        self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         # Sessions that are being opened count towards the maximum.
         self._opening = 0
@@ -607,7 +593,8 @@ class Sessions:
             session = await self._resume(exchange, id)
         # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
         serves = self.dispatcher.serves_session
-        if not session.belongs_to(exchange.principal) or (
+        owner, principal = session.session.principal, exchange.principal
+        if (owner and owner.key) != (principal and principal.key) or (
             serves is not None and not serves(session.session, exchange.scope)
         ):
             raise HttpProblem(*UNKNOWN_SESSION)
@@ -659,60 +646,46 @@ class Sessions:
         fields: Fields = ()
         dispatcher = self.dispatcher
         try:
-            if self.is_stateless:
-                _, result = dispatcher.initialize(params, None, exchange.info)
+            if dispatcher.opens_in_task and not self.is_stateless:
+                new_session, result = await self._open_session(exchange, params)
             else:
-                if dispatcher.opens_in_task:
-                    new_session, result = await self._open_in_task(exchange, params)
-                else:
-                    new_session, result = dispatcher.initialize(
-                        params, None, exchange.info
-                    )
+                new_session, result = dispatcher.initialize(params, None, exchange.info)
+            if not self.is_stateless:
                 fields = ((SESSION_ID, self._add_new(new_session, exchange)),)
         except RPCError as error:
             raise as_problem(error) from None
         await exchange.reply(200, jsonrpc.success(message.id, result), fields)
 
-    async def _open_in_task(
+    async def _open_session(
         self, exchange: Exchange, params: dict[str, Any] | None
     ) -> tuple[Session, dict[str, Any]]:
         """Open a session asynchronously; discard it if the client disconnects."""
         if not self._has_room(exchange.owner):
             raise HttpProblem(*TOO_MANY_SESSIONS)
         self._opening += 1
-        loop = asyncio.get_running_loop()
-        opening = loop.create_task(
-            self.dispatcher.open_session(params, None, exchange.info),
-            name="mcpwire-http-open",
+        running = Stoppable()
+        watching = asyncio.get_running_loop().create_task(
+            exchange.watch(), name="mcpwire-http-watch"
         )
-        watching = loop.create_task(exchange.watch(), name="mcpwire-http-watch")
-        # Some web servers raise an error where others send a disconnect event; both
-        # count as a disconnect.
-        watching.add_done_callback(lambda task: task.cancelled() or task.exception())
-        watching.add_done_callback(lambda _: opening.cancel())
-        is_connected = False
+        watching.add_done_callback(lambda _: running.stop())
         try:
-            await asyncio.wait([opening])
-            is_connected = not watching.done()
+            with running:
+                opened = await self.dispatcher.open_session(params, None, exchange.info)
+            is_gone = watching.done()
+        except TimeoutError:
+            if running.is_stopped:
+                raise ClientGone from None
+            raise
         finally:
             self._opening -= 1
-            if not is_connected:
-                opening.add_done_callback(self._discard)
-                opening.cancel()  # no effect on a finished task
-            watching.cancel()
-            await asyncio.wait([opening, watching])
-        if not is_connected:
+            await end_task(watching)
+        if is_gone:
+            self.dispatcher.discard_session(opened[0])
             raise ClientGone
-        return opening.result()
-
-    def _discard(self, opening: asyncio.Task[tuple[Session, dict[str, Any]]]) -> None:
-        """Discard a session if its client disconnected while it was opened."""
-        if not opening.cancelled() and opening.exception() is None:
-            self.dispatcher.discard_session(opening.result()[0])
+        return opened
 
     def _add_new(self, new_session: Session, exchange: Exchange) -> str:
         """Add a new session; return its id. Raises `RPCError` and `HttpProblem`."""
-        new_session.principal = exchange.principal
         if not self._has_room(exchange.owner):
             self.dispatcher.discard_session(new_session)
             raise HttpProblem(*TOO_MANY_SESSIONS)
@@ -746,16 +719,13 @@ class Sessions:
         self._sessions[id] = session
         self._pool.add(session, owner)
         self._touch(session)
-        if self._timer is None:
-            self._arm()
         return session
 
     def _touch(self, session: HttpSession) -> None:
         """Mark a session as just used, if it is still registered."""
         id = session.session.id
         if id is not None and self._sessions.get(id) is session:
-            session.used_at = asyncio.get_running_loop().time()
-            self._sessions.move_to_end(id)
+            self._idle_timers.add(session.expire)
             self._pool.touch(session)
 
     # Resumption of sessions
@@ -847,25 +817,12 @@ class Sessions:
 
     # Expiry and shutdown
 
-    def _arm(self) -> None:
-        """Set the timer for the least recently used session."""
-        first = next(iter(self._sessions.values()))
-        self._timer = asyncio.get_running_loop().call_at(
-            first.used_at + self._idle, self._sweep
-        )
-
-    def _sweep(self) -> None:
-        self._timer = None
-        now = asyncio.get_running_loop().time()
-        while self._sessions:
-            session = next(iter(self._sessions.values()))
-            if session.used_at + self._idle > now:
-                self._arm()
-                return
-            if session.is_idle():
-                self._remove(session)
-            else:
-                self._touch(session)
+    def expire(self, session: HttpSession) -> None:
+        """End a session if it is idle; called when it was not used for some time."""
+        if session.is_idle():
+            self._remove(session)
+        else:
+            self._touch(session)
 
     def _remove(self, session: HttpSession) -> None:
         """End a session, if it is still registered."""
@@ -873,6 +830,7 @@ class Sessions:
         if id is not None and self._sessions.get(id) is session:
             del self._sessions[id]
             self._pool.discard(session)
+            self._idle_timers.discard(session.expire)
             session.session.end = None
             self.dispatcher.discard_session(session.session)
             self._stop(session)
@@ -906,7 +864,6 @@ class Sessions:
         self._sessions.clear()
         self._pool.clear()
         self.stateless_sessions.clear()
-        self._timer = None
 
     async def aclose(self) -> None:
         """End all sessions, their requests and streams, and close the store."""
@@ -917,9 +874,6 @@ class Sessions:
             await asyncio.wait(resuming, timeout=CLOSE_GRACE_S)
         for session in list(self._sessions.values()):
             self._remove(session)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         for session in list(self.stateless_sessions):
             self._stop(session)
         self.stateless_sessions.clear()

@@ -14,8 +14,10 @@ disconnects thereby cancels its request; nothing more is sent.
 from __future__ import annotations
 
 import asyncio
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
+
+import attrs
 
 from mcpwire.errors import HeaderMismatch, InternalError, InvalidRequest, RPCError
 from mcpwire.protocol.request_validation import check_head, check_mirrored, http_status
@@ -26,6 +28,7 @@ from mcpwire.server.http.exchange import (
     HttpProblem,
     Stoppable,
     encode_answer,
+    end_task,
 )
 from mcpwire.server.http.streams import DROPPABLE, SseWriter, as_event
 from mcpwire.versions import Era
@@ -70,7 +73,7 @@ class Stateless:
                 400, InvalidRequest("a response must not be sent by POST")
             )
         params = message.params or {}
-        call = _Call(exchange, message.id, is_json_only=self._is_json_only)
+        call = _Call(exchange, message.id, self._is_json_only)
         try:
             request = self._admit(call, message.method, params)
             result = self._dispatcher.answer_now(request, params)
@@ -116,30 +119,29 @@ class Stateless:
         is_tool = method == TOOLS_CALL
         repeated = dispatcher.param_headers(request, params) if is_tool else ()
         check_mirrored(headers, method, params, repeated)
-        if request.route is not None and request.route.is_long_lived:
+        if request.route.is_long_lived:
             call.is_json_only = False  # its notifications need a stream
             call.is_subscription = True
         return request
 
 
+@attrs.define(eq=False, repr=False)
 class _Call:
     """One request while its handler runs."""
 
-    def __init__(
-        self, exchange: Exchange, id: RequestId, *, is_json_only: bool
-    ) -> None:
-        self.exchange = exchange
-        self.id = id
-        self.is_json_only = is_json_only
-        self.is_subscription = False
-        self._request: RequestContext | None = None
-        self.running: Stoppable | None = None
-        self._is_gone = False
-        self._writer: SseWriter | None = None
-        # Writes the stream, or watches for a disconnect. Not in the handler's context:
-        # pending timers keep their context, and that one refers to the request.
-        self._task: asyncio.Task[None] | None = None
-        self._context = copy_context()
+    exchange: Exchange
+    id: RequestId
+    is_json_only: bool
+    is_subscription: bool = False
+    running: Stoppable | None = None
+    _request: RequestContext | None = None
+    _is_gone: bool = False
+    _writer: SseWriter | None = None
+    _task: asyncio.Task[None] | None = None
+    """Writes the stream, or watches for a disconnect. Not in the handler's context:
+    pending timers keep their context, and that one refers to the request."""
+
+    _context: Context = attrs.field(factory=copy_context)
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification; if the client does not read, some may be dropped."""
@@ -201,7 +203,7 @@ class _Call:
             timers.discard(self._on_slow_call)
             self._request = None  # breaks a reference cycle
             if self._task is not None:
-                await _end_task(self._task)
+                await end_task(self._task)
 
     async def _run(
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
@@ -229,15 +231,6 @@ class _Call:
             raise ClientGone
 
 
-async def _end_task(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for its end."""
-    if not task.done():
-        task.cancel()
-        await asyncio.wait([task])
-    if not task.cancelled():
-        task.exception()
-
-
 def _check_notification(exchange: Exchange, message: Notification) -> None:
     """Refuse a notification if its method differs from the header, if present.
 
@@ -259,4 +252,5 @@ async def _reply(
         status = http_status(answer, is_admitted=is_admitted)
         if isinstance(answer, HttpRefusal):
             status, fields = answer.http_status, answer.http_headers
+        exchange.reason = "" if status == 200 else answer.message
     await exchange.reply_bytes(status, encode_answer(id, answer), JSON, fields)

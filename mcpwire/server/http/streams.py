@@ -19,7 +19,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.http.event_store import Event
-from mcpwire.server.http.exchange import JSON, ClientGone
+from mcpwire.server.http.exchange import JSON, ClientGone, end_task
 from mcpwire.wire.json import compact
 from mcpwire.wire.sse import encode_event
 
@@ -153,17 +153,18 @@ class SseWriter:
 
     # Writing
 
-    async def run(self, exchange: Exchange, fields: Fields = ()) -> None:
+    async def run(self, exchange: Exchange) -> None:
         """Write until the stream ends or the client disconnects, which is no error."""
         self._exchange = exchange
         self._count_unread()
         try:
-            await self._write(exchange.start_stream(fields))
+            await self._write(exchange.start_stream())
             if not self._queue:
                 self.heartbeat()  # some web servers send the head with the first bytes
             while not self.is_over:
-                await self._write_queue(exchange)
-                if not self._queue:
+                if self._queue or self._is_ending:
+                    await self._write_chunk(exchange)
+                else:
                     await self._sleep(exchange)
             if not (self.is_complete or exchange.is_gone):
                 await self._write(exchange.write(b"", is_last=True))
@@ -173,24 +174,19 @@ class SseWriter:
             self.is_over = True
             exchange.unread.discard(self)
             self._exchange = None
-            watcher, self._watcher = self._watcher, None
-            if watcher is not None and not watcher.done():
-                watcher.cancel()
-                await asyncio.wait([watcher])
+            if self._watcher is not None:
+                await end_task(self._watcher)
 
-    async def _write_queue(self, exchange: Exchange) -> None:
-        """Write the queued events; if the stream is to end, end it."""
-        while self._queue or self._is_ending:
-            data = self._take_chunk()
-            is_last = self._is_ending and not self._queue
-            await self._write(exchange.write(data, is_last=is_last))
-            self._writing.clear()
-            if self._size <= CHUNK:
-                exchange.unread.discard(self)
-            if is_last:
-                self.is_complete = self.is_over = True
-            if self.is_over:
-                return
+    async def _write_chunk(self, exchange: Exchange) -> None:
+        """Write queued events; if the stream is to end after them, end it."""
+        data = self._take_chunk()
+        is_last = self._is_ending and not self._queue
+        await self._write(exchange.write(data, is_last=is_last))
+        self._writing.clear()
+        if self._size <= CHUNK:
+            exchange.unread.discard(self)
+        if is_last:
+            self.is_complete = self.is_over = True
 
     async def _write(self, step: Coroutine[Any, Any, None]) -> None:
         assert self._exchange is not None
@@ -217,14 +213,12 @@ class SseWriter:
 
     async def _sleep(self, exchange: Exchange) -> None:
         """Wait for the next event, with heartbeats; stop if the client disconnects."""
-        if self.is_over:
-            return
         loop = asyncio.get_running_loop()
         if self._watcher is None:
             self._watcher = loop.create_task(
                 exchange.watch(), name="mcpwire-http-watch"
             )
-            self._watcher.add_done_callback(self._on_disconnect)
+            self._watcher.add_done_callback(lambda _: self.stop())
         self._wake = loop.create_future()
         timer = loop.call_later(exchange.timeouts.heartbeat, self.heartbeat)
         try:
@@ -232,12 +226,6 @@ class SseWriter:
         finally:
             timer.cancel()
             self._wake = None
-
-    def _on_disconnect(self, watcher: asyncio.Task[None]) -> None:
-        # A web server may raise an error in place of a disconnect event.
-        if not watcher.cancelled():
-            watcher.exception()
-        self.stop()
 
 
 # The streams of a session
@@ -386,7 +374,8 @@ class Answers:
         self._decided: asyncio.Future[None] | None = None
         self._writer: SseWriter | None = None
         self.stream: Stream | None = None  # ``None`` while a JSON reply is possible
-        self.status: tuple[int, Fields] = (200, ())  # of a single response
+        # Of a single response, with the reason if it is an error.
+        self.status: tuple[int, Fields, str] = (200, (), "")
         self.has_answer = False
         self.expects_any = False
 
@@ -402,7 +391,9 @@ class Answers:
         if not (self.is_over or self._session.is_json_only):
             self.open_stream().send(data)
 
-    def answer(self, data: bytes, status: tuple[int, Fields] | None = None) -> None:
+    def answer(
+        self, data: bytes, status: tuple[int, Fields, str] | None = None
+    ) -> None:
         """Send one response; its status applies to a single JSON reply only."""
         if status is not None and not self.is_batch:
             self.status = status
@@ -457,7 +448,7 @@ class Answers:
 
     async def respond(self, exchange: Exchange) -> None:
         """Reply to the POST. Raises `ClientGone`."""
-        if not self.is_over and self.stream is None:
+        if self._open and self.stream is None:
             await self._wait(exchange)
         writer, stream = self._writer, self.stream
         if writer is not None and stream is not None:
@@ -467,7 +458,7 @@ class Answers:
                 stream.detach(writer)
         elif self._answers:
             data = b",".join(self._answers)
-            status, fields = self.status
+            status, fields, exchange.reason = self.status
             data = b"[" + data + b"]" if self.is_batch else data
             await exchange.reply_bytes(status, data, JSON, fields)
         else:

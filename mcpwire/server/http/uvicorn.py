@@ -39,6 +39,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import quote, unquote
 
+import attrs
 import httptools
 
 from mcpwire._package import import_optional
@@ -549,33 +550,26 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
 
+@attrs.define(eq=False, repr=False)
 class HttpRequest:
     """One request and its response, as ASGI `receive` and `send`."""
 
-    def __init__(
-        self,
-        connection: HttpConnection,
-        scope: Scope,
-        *,
-        keep_alive: bool,
-        expects_continue: bool,
-    ) -> None:
-        self._connection = connection
-        self._scope = scope
-        self.keep_alive = keep_alive  # whether the connection persists afterwards
-        self._expects_continue = expects_continue
-        self._chunks: list[bytes] = []
-        self._size = 0
-        self.is_complete = False  # the body is complete
-        self._is_delivered = False  # the application has received the end of the body
-        self._is_gone = False
-        self._wake: asyncio.Future[None] | None = None
-        self.is_started = False  # the application has sent the head of the response
-        self._is_over = False
-        self._head = b""
-        self._is_chunked = False
-        self._has_content = True
-        self._remaining: int | None = None
+    _connection: HttpConnection
+    _scope: Scope
+    keep_alive: bool  # whether the connection persists afterwards
+    _expects_continue: bool
+    _chunks: list[bytes] = attrs.field(factory=list)
+    _size: int = 0
+    is_complete: bool = False  # the body is complete
+    _is_delivered: bool = False  # the application has received the end of the body
+    _is_gone: bool = False
+    _wake: asyncio.Future[None] | None = None
+    is_started: bool = False  # the application has sent the head of the response
+    _is_over: bool = False
+    _head: bytes = b""
+    _is_chunked: bool = False
+    _has_content: bool = True
+    _remaining: int | None = None
 
     # Called by the connection
 

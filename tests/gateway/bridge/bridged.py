@@ -13,6 +13,7 @@ import mcpwire
 from mcpwire import Context, types
 from mcpwire.gateway import Gateway
 from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.server.dispatcher import Route
 from mcpwire.server.request import RequestContext
 from mcpwire.versions import LATEST
 
@@ -320,7 +321,16 @@ def a_request(
 ) -> RequestContext:
     """Return the context of a stateless tool call, as a dispatcher creates it."""
     return RequestContext(
-        id, "tools/call", meta or {}, LATEST, None, {}, notify, False, **options
+        id,
+        "tools/call",
+        meta or {},
+        LATEST,
+        None,
+        {},
+        notify,
+        False,
+        Route(print),
+        **options,
     )
 
 

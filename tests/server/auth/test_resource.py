@@ -551,7 +551,7 @@ def test_missing_principal_passes_only_without_scopes():
 def test_credentials_and_their_errors_show_no_token():
     assert SECRET not in repr(Credentials("bearer", SECRET))
     with pytest.raises(MalformedCredentials) as caught:
-        read_credentials([f"Bearer {SECRET} {SECRET}"])
+        read_credentials("authorization", [f"Bearer {SECRET} {SECRET}"])
     assert SECRET not in str(caught.value)
 
 
@@ -566,13 +566,13 @@ def test_credentials_and_their_errors_show_no_token():
     ],
 )
 def test_credentials_are_parsed_per_rfc_6750(values, found):
-    assert read_credentials(values) == found
+    assert read_credentials("authorization", values) == found
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=50))
 def test_parsed_credentials_hold_only_token_characters(value):
     try:
-        found = read_credentials([value])
+        found = read_credentials("authorization", [value])
     except MalformedCredentials:
         return
     if found is not None:

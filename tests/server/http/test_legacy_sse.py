@@ -26,7 +26,7 @@ class LegacyClient:
         self.legacy = legacy
         self.principal = principal
         self.path = path
-        self.timeouts = Timeouts(body=30)
+        self.timeouts = Timeouts(body=30, stream_after=30)
         self.stream = None
         self.endpoint = None
 

@@ -14,7 +14,8 @@ from mcpwire.server.http.streams import DROPPABLE, SseWriter
 
 
 def made(room=1_000, **timeouts):
-    return SseWriter(room), Visit("GET", {}, timeouts=Timeouts(body=30, **timeouts))
+    limits = Timeouts(body=30, stream_after=30, **timeouts)
+    return SseWriter(room), Visit("GET", {}, timeouts=limits)
 
 
 def written(**timeouts):

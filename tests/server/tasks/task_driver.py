@@ -7,6 +7,7 @@ import attrs
 from clocks import Clock
 
 from mcpwire.server.auth.resource_server import Principal
+from mcpwire.server.dispatcher import Route
 from mcpwire.server.extensions.tasks import Tasks
 from mcpwire.server.request import RequestContext, RequestInfo, Session
 from mcpwire.versions import find_revision
@@ -79,6 +80,7 @@ class Bed:
             client_capabilities={} if old else DECLARED,
             notify=lambda *notification: self.notifications.append(notification),
             can_log=True,
+            route=Route(done),
             ask=ask,
             params=params,
             info=RequestInfo(principal=who, scope=scope),
