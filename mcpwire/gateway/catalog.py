@@ -400,11 +400,7 @@ class ServerList:
 
 
 async def call_extra(
-    upstream: Upstream,
-    name: str,
-    arguments: Any,
-    request: RequestContext,
-    upstreams: Upstreams,
+    upstream: Upstream, name: str, arguments: Any, request: RequestContext
 ) -> Json:
     """Handle a call of a tool in `EXTRAS`."""
     arguments = {} if arguments is None else arguments
@@ -412,7 +408,7 @@ async def call_extra(
         raise InvalidParams("params.arguments must be an object")
     if name.startswith("mcp_list_"):  # answered from the catalog
         kind = name.removeprefix("mcp_list_")
-        items = await upstreams.catalog.items_of(kind, upstream)
+        items = await upstream.upstreams.catalog.items_of(kind, upstream)
         return EXTRAS[name].result(items)
     is_prompt = name == "mcp_get_prompt"
     method, key = ("prompts/get", "name") if is_prompt else ("resources/read", "uri")
@@ -424,7 +420,7 @@ async def call_extra(
     owner = None if is_prompt else read_alias(params["uri"])
     if owner is not None and owner[0] == upstream.name:
         params["uri"] = owner[1]
-    result = await forward(upstream, method, params, request, upstreams)
+    result = await forward(upstream, method, params, request)
     if result.get("resultType", "complete") != "complete":
         return result
     return EXTRAS[name].result(result)

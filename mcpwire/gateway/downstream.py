@@ -34,10 +34,10 @@ from mcpwire.errors import (
     excerpt,
     rpc_error,
 )
-from mcpwire.gateway.translation import CALL_ENDED
+from mcpwire.gateway.translation import CALL_ENDED, TaskIds
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.multistep import INPUT_REQUIRED
-from mcpwire.protocol.request_state import request_digest
+from mcpwire.protocol.request_state import ANONYMOUS, request_digest
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.input_rounds import StateSealer
 from mcpwire.server.request import IN_MEMORY
@@ -46,35 +46,27 @@ from mcpwire.versions import REVISIONS
 from mcpwire.wire.jsonrpc import is_request_id
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping
+    from collections.abc import Coroutine, Iterable
 
-    from mcpwire.gateway.translation import InFlightCalls, TaskIds
+    from mcpwire.gateway.dispatcher import Requester
+    from mcpwire.gateway.gateway import Gateway
+    from mcpwire.gateway.translation import InFlightCalls
     from mcpwire.server.request import RequestContext, Session
-    from mcpwire.versions import Revision
 
 
 class Downstream:
-    """The session of a set (up to 2025-11-25), or all clients that share the set.
-
-    `is_single_client`: whether all requests of the set are provably from one client.
-    """
+    """The session of a set (up to 2025-11-25), or all clients that share the set."""
 
     def __init__(
-        self,
-        revision: Revision,
-        capabilities: Mapping[str, Any],
-        tasks: TaskIds,
-        limits: SuspensionLimits,
-        *,
-        session: Session | None = None,
-        is_single_client: bool = True,
+        self, gateway: Gateway, requester: Requester, session: Session | None
     ) -> None:
-        self.revision = revision
-        self.capabilities = capabilities
-        self.tasks = tasks
+        self.revision = requester.revision
+        self.capabilities = requester.capabilities
         self.session = session
-        self.is_single_client = is_single_client
-        self.suspended = SuspendedCalls(limits)
+        # Whether all requests of the set are provably from one client.
+        self.is_single_client = session is not None or requester.owner is not None
+        self.tasks = TaskIds(gateway.state_keys, requester.owner or ANONYMOUS)
+        self.suspended = SuspendedCalls(gateway.suspension)
 
     def find_call(
         self, in_flight: InFlightCalls[RelayedCall], handle: object | None

@@ -70,11 +70,7 @@ URL_KEY_PREFIX: Final = "visit-"
 
 
 async def forward(
-    upstream: Upstream,
-    method: str,
-    params: Json,
-    request: RequestContext,
-    upstreams: Upstreams,
+    upstream: Upstream, method: str, params: Json, request: RequestContext
 ) -> Json:
     """Send a client's request to a server; return its result in the client's form.
 
@@ -91,13 +87,12 @@ async def forward(
     upstream.calls += 1
     params.pop("_meta", None)
     relayed = RelayedRequest(upstream, method, params, request)
-    tasks = upstreams.downstream.tasks
     if agreement.revision.era is Era.SESSION:
         if request.session is None:
             return await _stateless_to_session(relayed)
         raw = await relayed.send(params)
         if "task" in params:
-            raw = tasks.record_task(upstream.name, raw)
+            raw = upstream.downstream.tasks.record_task(upstream.name, raw)
             if relayed.call.wants_progress:
                 upstream.keep_task_call(relayed.call)
         return translation.convert_result(raw, Era.SESSION, Era.SESSION)
@@ -246,8 +241,7 @@ class RelayedRequest:
         upstream, call, method = self.upstream, self.call, self.method
         requests = upstream.client.requests
         on_progress: Any = call.relay_progress if call.wants_progress else None
-        if upstream.upstreams.gateway.forward_headers:
-            apply_headers(upstream.upstreams, call.request)
+        apply_headers(upstream.upstreams, call.request)
         in_flight = upstream.in_flight
         in_flight.add(call)
         try:
@@ -413,6 +407,8 @@ def apply_headers(upstreams: Upstreams, request: RequestContext) -> None:
     In a session, HTTP requests without a cause get these fields as well, until the next
     request replaces all of them. In a shared set they get the fields of the set.
     """
+    if not upstreams.gateway.forward_headers:
+        return
     headers = upstreams.gateway.headers_to_forward(request.info)
     if upstreams.downstream.session is not None:
         upstreams.headers = headers

@@ -117,11 +117,10 @@ async def _call_tool(
     params = _transform_call(params, tools.transforms.get(name), upstream)
     if name in tools.extras:
         arguments = params.get("arguments")
-        result = await call_extra(upstream, raw, arguments, request, upstreams)
+        result = await call_extra(upstream, raw, arguments, request)
     else:
-        result = await forward(
-            upstream, "tools/call", {**params, "name": raw}, request, upstreams
-        )
+        params = {**params, "name": raw}
+        result = await forward(upstream, "tools/call", params, request)
     if has_links(result):
         aliases = await upstreams.catalog.aliases_of(upstream.name)
         result = replace_links(result, aliases)
@@ -162,9 +161,8 @@ async def _get_prompt(
 ) -> Json:
     name = member_of(params, "name", str)
     upstream, raw = await _find_owner("prompt", name, upstreams)
-    result = await forward(
-        upstream, "prompts/get", {**params, "name": raw}, request, upstreams
-    )
+    params = {**params, "name": raw}
+    result = await forward(upstream, "prompts/get", params, request)
     messages = result.get("messages")
     for message in messages if type(messages) is list else ():
         content = message.get("content") if type(message) is dict else None
@@ -177,9 +175,7 @@ async def _read_resource(
     params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
     def read(upstream: Upstream, raw: str) -> Awaitable[Json]:
-        return forward(
-            upstream, "resources/read", {**params, "uri": raw}, request, upstreams
-        )
+        return forward(upstream, "resources/read", {**params, "uri": raw}, request)
 
     uri = member_of(params, "uri", str)
     upstream, result = await _at_owner(uri, read, request, upstreams)
@@ -253,7 +249,7 @@ async def _complete(
     if not (is_undeclared or upstream.offers("completions")):
         return {"completion": {"values": []}}
     params = {**params, "ref": {**ref, key: raw}}
-    return await forward(upstream, "completion/complete", params, request, upstreams)
+    return await forward(upstream, "completion/complete", params, request)
 
 
 async def _find_owner(
