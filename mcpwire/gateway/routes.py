@@ -181,9 +181,7 @@ async def _read_resource(
     upstream, result = await _at_owner(uri, read, request, upstreams)
     # The contents get the URIs that the client knows.
     aliases = await upstreams.catalog.aliases_of(upstream.name)
-    contents, changed = replace_uris(result.get("contents"), aliases)
-    result = {**result, "contents": contents} if changed else result
-    return _limit_scope(result, upstreams)
+    return _limit_scope(replace_uris(result, "contents", aliases), upstreams)
 
 
 async def _at_owner(

@@ -230,10 +230,7 @@ ROUND_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
 
 def convert_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the part of a request's `_meta` that is relayed to the server."""
-    if not meta:
-        return None
-    relayed = {key: value for key, value in meta.items() if key not in _HOP_META}
-    return relayed or None
+    return {k: value for k, value in meta.items() if k not in _HOP_META} or None
 
 
 def convert_result(result: dict[str, Any], source: Era, target: Era) -> dict[str, Any]:

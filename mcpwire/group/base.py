@@ -135,7 +135,9 @@ class GroupBase(Generic[ClientT]):
         return True
 
     def __repr__(self) -> str:
-        states = ", ".join(f"{each.server} {each.state}" for each in self._statuses())
+        states = ", ".join(
+            f"{name} {each.state}" for name, each in self.status().items()
+        )
         return f"<mcpwire.Group {states or 'empty'}>"
 
     @property
@@ -155,18 +157,12 @@ class GroupBase(Generic[ClientT]):
 
     def status(self) -> dict[str, ServerStatus]:
         """Return the current status of each configured server, by name."""
-        return {status.server: status for status in self._statuses()}
-
-    def _statuses(self) -> Iterator[ServerStatus]:
+        statuses: dict[str, ServerStatus] = {}
         for name in tuple(self._members):
-            entry = self._entries.get(name)
-            yield (
-                ServerStatus(
-                    server=name, state="idle", since=self._left_at.get(name, 0.0)
-                )
-                if entry is None
-                else entry.status()
-            )
+            entry, since = self._entries.get(name), self._left_at.get(name, 0.0)
+            idle = ServerStatus(server=name, state="idle", since=since)
+            statuses[name] = idle if entry is None else entry.status()
+        return statuses
 
     def instructions(self) -> dict[str, str]:
         """Return the `instructions` of the servers that sent them, by server name."""

@@ -32,7 +32,6 @@ from mcpwire.errors import (
     GroupError,
     LocalProtocolError,
     MCPError,
-    RequestTimeout,
     ToolError,
     UnknownServer,
 )
@@ -46,6 +45,7 @@ from mcpwire.group.managed_server import (
 from mcpwire.group.member import Member
 from mcpwire.group.reports import log_fields, logger, warn
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
+from mcpwire.protocol.deadline import Deadline
 from mcpwire.transports.handlers import invoke
 from mcpwire.types import UNSET
 
@@ -564,23 +564,17 @@ class Group(GroupBase[Client]):
             timeout = entry.member.timeout
         if timeout is UNSET:
             timeout = self._client_options["timeout"]
-        limit = check_timeout(timeout)
-        started = monotonic()
+        deadline = Deadline(monotonic(), check_timeout(timeout))
         try:
-            async with asyncio.timeout(limit) as scope:
+            async with asyncio.timeout(deadline.timeout) as scope:
                 await entry.connect()
         except TimeoutError as error:
-            if isinstance(error, MCPError) or not scope.expired() or limit is None:
+            if isinstance(error, MCPError) or not scope.expired():
                 raise
-            raise RequestTimeout(
-                method=operation,
-                timeout=limit,
-                elapsed=monotonic() - started,
-                detail="the server was being connected",
-            ) from None
-        if limit is None:
-            return options
-        return {**options, "timeout": max(limit - (monotonic() - started), 0.001)}
+            detail = "the server was being connected"
+            raise deadline.error(operation, monotonic(), detail) from None
+        left = deadline.remaining(monotonic())
+        return options if left is None else {**options, "timeout": max(left, 0.001)}
 
     async def _notify_roots(self, server: str, client: Client) -> None:
         try:
