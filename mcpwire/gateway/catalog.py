@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mcpwire.errors import (
     InternalError,
@@ -29,7 +29,6 @@ from mcpwire.gateway.merging import (
     read_alias,
 )
 from mcpwire.gateway.translation import ROUND_MEMBERS
-from mcpwire.protocol.methods import find_method
 from mcpwire.protocol.multistep import fetch_pages
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import member_of
@@ -55,13 +54,29 @@ if TYPE_CHECKING:
 
 logger = LimitedLogger("mcpwire")
 
+
+class Kind(NamedTuple):
+    """A kind of list."""
+
+    method: str
+    capability: str
+    """The capability that it requires."""
+
+    key: str
+    """The member of results with the items."""
+
+    name: str
+    """The member of an item that identifies it."""
+
+
 KINDS: Final = {
-    "tools": ("tools/list", "tools"),
-    "prompts": ("prompts/list", "prompts"),
-    "resources": ("resources/list", "resources"),
-    "templates": ("resources/templates/list", "resources"),
+    "tools": Kind("tools/list", "tools", "tools", "name"),
+    "prompts": Kind("prompts/list", "prompts", "prompts", "name"),
+    "resources": Kind("resources/list", "resources", "resources", "uri"),
+    "templates": Kind(
+        "resources/templates/list", "resources", "resourceTemplates", "uriTemplate"
+    ),
 }
-"""Kind of list -> its list method, and the capability that it requires."""
 
 
 class Catalog:
@@ -127,7 +142,7 @@ class Catalog:
 
     def _lists_of(self, kind: str) -> list[ServerList]:
         """Return a kind's lists of all servers that offer it or get extra tools."""
-        capabilities = {KINDS[kind][1]}
+        capabilities = {KINDS[kind].capability}
         if kind == "tools":
             capabilities |= self._upstreams.gateway.tool_capabilities
         return [
@@ -144,7 +159,7 @@ class Catalog:
 
     async def items_of(self, kind: str, upstream: Upstream) -> list[Json]:
         """Return one server's items of a kind, unchanged."""
-        if not upstream.offers(KINDS[kind][1]):
+        if not upstream.offers(KINDS[kind].capability):
             return []
         server_list = self._list_of(upstream, kind)
         if not server_list.is_fresh:
@@ -244,7 +259,7 @@ class ServerList:
 
     def __init__(self, upstream: Upstream, kind: str) -> None:
         self.upstream = upstream
-        self._method, self._capability = KINDS[kind]
+        self._method, self._capability, self._list_key, _ = KINDS[kind]
         self._key = upstream.planned, self._method
         self._task: asyncio.Task[None] | None = None
         self._retry_at = 0.0
@@ -342,10 +357,7 @@ class ServerList:
 
     async def _fetch_list(self) -> RawList:
         """Fetch all pages unchanged; no request if there are extra tools only."""
-        upstream, method = self.upstream, self._method
-        spec = find_method(method)
-        assert spec is not None
-        assert spec.list_key is not None
+        upstream = self.upstream
         pages: list[Json] = [{}]  # an empty page, private and not cacheable
         if upstream.offers(self._capability):
             pages = await self._fetch_pages()
@@ -353,7 +365,7 @@ class ServerList:
         return combine_pages(
             upstream.name,
             pages,
-            spec.list_key,
+            self._list_key,
             keeps_names=planned.keeps_names,
             rules=planned.rules,
             extras=self._extras(),

@@ -157,7 +157,8 @@ class GatewayDispatcher(Dispatcher):
         if not upstreams.is_open:
             return self._handle_first(handler, params, request, upstreams)
         self._gateway.pool.touch(upstreams)
-        apply_headers(upstreams, request)
+        if self._gateway.forward_headers:
+            apply_headers(upstreams, request)
         return handler(params, request, upstreams)
 
     async def _handle_first(
@@ -176,7 +177,8 @@ class GatewayDispatcher(Dispatcher):
         await self._gateway.pool.open(upstreams, request.info.owner)
         # The next sessions get the current capabilities.
         self._describe_servers(upstreams, request.revision)
-        apply_headers(upstreams, request)
+        if self._gateway.forward_headers:
+            apply_headers(upstreams, request)
         return await handler(params, request, upstreams)
 
     async def _handle_stateless(
@@ -185,7 +187,8 @@ class GatewayDispatcher(Dispatcher):
         upstreams = await self._open_shared(self._requester(request), request.info)
         upstreams.users += 1
         try:
-            apply_headers(upstreams, request)
+            if self._gateway.forward_headers:
+                apply_headers(upstreams, request)
             return await handler(params, request, upstreams)
         except RPCError as error:
             if is_stateless_code(error.code) or isinstance(error, ResourceNotFound):

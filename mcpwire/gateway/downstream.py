@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -37,7 +37,7 @@ from mcpwire.errors import (
 from mcpwire.gateway.translation import CALL_ENDED, TaskIds
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.multistep import INPUT_REQUIRED
-from mcpwire.protocol.request_state import ANONYMOUS, request_digest
+from mcpwire.protocol.request_state import ANONYMOUS
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.input_rounds import StateSealer
 from mcpwire.server.request import IN_MEMORY
@@ -46,7 +46,7 @@ from mcpwire.versions import REVISIONS
 from mcpwire.wire.jsonrpc import is_request_id
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Coroutine, Iterable, Mapping
 
     from mcpwire.gateway.dispatcher import Requester
     from mcpwire.gateway.gateway import Gateway
@@ -201,6 +201,14 @@ class SuspensionLimits:
         self.calls: FairPool[SuspendedCall] = FairPool()
         self.sealer = StateSealer(keys, lifetime=timeout)
 
+    def seal(
+        self, request: RequestContext, round: int, stored: Mapping[str, Any]
+    ) -> str:
+        """Return the sealed state for the repetition of a request."""
+        return self.sealer.seal_state(
+            request, round=round, digests={}, answers={}, stored=stored
+        )
+
 
 class SuspendedCalls:
     """The suspended calls of one set by id."""
@@ -240,9 +248,7 @@ class SuspendedCalls:
 
     def seal_server_state(self, state: Any, request: RequestContext) -> str:
         """Seal a server's `requestState` for the client of the request."""
-        return self.limits.sealer.seal_state(
-            request, round=1, digests={}, answers={}, stored={"state": state}
-        )
+        return self.limits.seal(request, 1, {"state": state})
 
     def unseal_server_state(self, request: RequestContext) -> Any:
         """Return the server's `requestState` from the sealed state in a request."""
@@ -310,10 +316,13 @@ class SuspendedCall:
         self._calls.add(self)
         self._request_count += 1
         key = f"{method.partition('/')[0]}-{self._request_count}"
-        input_request = self._requests[key] = InputRequest(method, params)
+        answer: asyncio.Future[dict[str, Any]]
+        answer = asyncio.get_running_loop().create_future()
+        raw = {"method": method} | ({} if params is None else {"params": params})
+        self._requests[key] = InputRequest(raw, answer)
         self._changed.set()
         try:
-            return await input_request.answer
+            return await answer
         finally:
             self._requests.pop(key, None)
 
@@ -321,8 +330,7 @@ class SuspendedCall:
         self, responses: dict[str, Any], request: RequestContext
     ) -> None:
         """Set the answers of a round as the results of the open input requests."""
-        open_keys = [key for key in self._requests if key in responses]
-        answers = {key: responses[key] for key in open_keys}
+        answers = {key: responses[key] for key in self._requests if key in responses}
         for key, answer in answers.items():
             if type(answer) is not dict:
                 raise InvalidParams(
@@ -362,13 +370,7 @@ class SuspendedCall:
         """Suspend the call; return a result with its input requests and its state."""
         limits = self._calls.limits
         self.round += 1
-        state = limits.sealer.seal_state(
-            self._call.request,
-            round=self.round,
-            digests={key: each.digest for key, each in self._requests.items()},
-            answers={},
-            stored={"call": self.id},
-        )
+        state = limits.seal(self._call.request, self.round, {"call": self.id})
         self.is_awaited = False
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(limits.timeout, self.cancel)
@@ -398,16 +400,8 @@ class SuspendedCall:
             self._timer = None
 
 
-class InputRequest:
+class InputRequest(NamedTuple):
     """One open input request of a server, and the future of its answer."""
 
-    __slots__ = ("answer", "digest", "raw")
-
-    def __init__(self, method: str, params: dict[str, Any] | None) -> None:
-        self.answer: asyncio.Future[dict[str, Any]] = (
-            asyncio.get_running_loop().create_future()
-        )
-        self.digest = request_digest(method, params or {}, is_named=False)
-        self.raw: dict[str, Any] = {"method": method}
-        if params is not None:
-            self.raw["params"] = params
+    raw: dict[str, Any]
+    answer: asyncio.Future[dict[str, Any]]

@@ -241,7 +241,8 @@ class RelayedRequest:
         upstream, call, method = self.upstream, self.call, self.method
         requests = upstream.client.requests
         on_progress: Any = call.relay_progress if call.wants_progress else None
-        apply_headers(upstream.upstreams, call.request)
+        if upstream.upstreams.gateway.forward_headers:
+            apply_headers(upstream.upstreams, call.request)
         in_flight = upstream.in_flight
         in_flight.add(call)
         try:
@@ -407,8 +408,6 @@ def apply_headers(upstreams: Upstreams, request: RequestContext) -> None:
     In a session, HTTP requests without a cause get these fields as well, until the next
     request replaces all of them. In a shared set they get the fields of the set.
     """
-    if not upstreams.gateway.forward_headers:
-        return
     headers = upstreams.gateway.headers_to_forward(request.info)
     if upstreams.downstream.session is not None:
         upstreams.headers = headers

@@ -313,14 +313,12 @@ class _NameAssignment:
                         self.extras.add(owner)
         # Of two bare items with the same name, the first one gets it.
         bare: dict[str, Owner] = {}
+        policed: list[Owner] = []
         for owner, (raw_list, _) in self.items.items():
             if raw_list.keeps_names:
                 bare.setdefault(owner[1], owner)
-        policed = [
-            owner
-            for owner, (raw_list, _) in self.items.items()
-            if not raw_list.keeps_names
-        ]
+            else:
+                policed.append(owner)
         # Names without transforms: collisions are ignored here, because a transform
         # may resolve them.
         plain = attrs.evolve(policy, on_collision="suffix")

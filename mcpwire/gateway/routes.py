@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, RPCError
-from mcpwire.gateway.catalog import call_extra
+from mcpwire.gateway.catalog import KINDS, call_extra
 from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import CAPABILITIES, has_links, replace_links, replace_uris
 from mcpwire.gateway.plan import Static
@@ -47,14 +47,9 @@ _NOT_FOUND: Final = frozenset({ResourceNotFound.default_code, -32602})
 def routes() -> dict[str, RouteHandler]:
     """Return the handlers by method."""
     return {
-        "tools/list": partial(_list, "tools", "tools", "name"),
+        **{each.method: partial(_list, kind) for kind, each in KINDS.items()},
         "tools/call": _call_tool,
-        "prompts/list": partial(_list, "prompts", "prompts", "name"),
         "prompts/get": _get_prompt,
-        "resources/list": partial(_list, "resources", "resources", "uri"),
-        "resources/templates/list": partial(
-            _list, "templates", "resourceTemplates", "uriTemplate"
-        ),
         "resources/read": _read_resource,
         "resources/subscribe": _subscribe,
         "resources/unsubscribe": unsubscribe,
@@ -65,15 +60,11 @@ def routes() -> dict[str, RouteHandler]:
     }
 
 
-async def _list(  # noqa: PLR0917 - three of one route, three of a request
-    kind: str,
-    key: str,
-    name: str,
-    params: Json,
-    request: RequestContext,
-    upstreams: Upstreams,
+async def _list(
+    kind: str, params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
     """Return a page of a merged list, or of the part of the server to list."""
+    _, _, key, name = KINDS[kind]
     cursor = params.get("cursor")
     merged, seconds = await upstreams.catalog.get_current(kind, renew=cursor is None)
     listing = getattr(upstreams.gateway.source, "listing", None)

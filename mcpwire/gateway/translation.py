@@ -230,7 +230,10 @@ ROUND_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
 
 def convert_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the part of a request's `_meta` that is relayed to the server."""
-    return {k: value for k, value in meta.items() if k not in _HOP_META} or None
+    if not meta:
+        return None
+    relayed = {key: value for key, value in meta.items() if key not in _HOP_META}
+    return relayed or None
 
 
 def convert_result(result: dict[str, Any], source: Era, target: Era) -> dict[str, Any]:

@@ -172,14 +172,8 @@ class Member(MemberOptions):
 
     def rules(self) -> ServerRules:
         """Return the rules for this server's tools."""
-        return ServerRules(
-            allow=self.allow,
-            deny=self.deny,
-            confirm=self.confirm,
-            strip_arguments=self.strip_arguments,
-            trace_context=self.trace_context,
-            trace_argument=self.trace_argument,
-        )
+        names = (field.name for field in attrs.fields(ServerRules))
+        return ServerRules(**{name: getattr(self, name) for name in names})
 
     def client_options(self) -> dict[str, Any]:
         """Return the client options that override the group's."""
