@@ -9,14 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from mcpwire.errors import LocalProtocolError, MCPError, NotConnected, UnknownServer
-from mcpwire.group.member import (
-    HANDLERS,
-    Member,
-    check_arguments,
-    check_client_options,
-    pop_handlers,
-    split_options,
-)
+from mcpwire.group.member import HANDLERS, Member, check_arguments, split_options
 from mcpwire.group.reports import Report, ServerStatus
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
 from mcpwire.transports.targets import resolve_target
@@ -58,12 +51,9 @@ class GroupBase(Generic[ClientT]):
         make_client: Callable[..., ClientT] | None,
     ) -> None:
         check_arguments(concurrency, on_error, start, restart)
-        client_options, self._tool_options = split_options(options)
-        client_options = {"timeout": 30.0, "connect_timeout": 60.0, **client_options}
-        check_client_options(client_options)
-        self._handlers = pop_handlers(client_options)
-        self._client_options = client_options
-        self._limits = client_options.get("limits", DEFAULT_LIMITS)
+        split = split_options(options)
+        self._client_options, self._handlers, self._tool_options = split
+        self._limits = self._client_options.get("limits", DEFAULT_LIMITS)
         self.idle = check_timeout(idle, "idle")
         self.backoff = restart
         self._concurrency = concurrency

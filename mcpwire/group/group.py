@@ -188,11 +188,9 @@ class Group(GroupBase[Client]):
             for name in servers:
                 self._check_can_connect(name)
             self._add_members(servers)
-        names = tuple(self._members if servers is None else servers)
-        # A server in the group keeps its entry, unless `servers` gives a new target.
         entries = [
-            (servers is None and self._entries.get(name)) or self._add_server(name)
-            for name in names
+            self._entry_to_connect(name, is_target_new=servers is not None)
+            for name in tuple(self._members if servers is None else servers)
             if self._members[name].enabled and not self._is_ready(name)
         ]
         failed: dict[str, Exception] = {}
@@ -203,7 +201,7 @@ class Group(GroupBase[Client]):
                 self._attempt_connect(entry, failed, connected),
                 name="mcpwire-group-attempt",
             )
-            for entry in map(self._entry_to_connect, entries)
+            for entry in entries
         }
         try:
             await self._wait_for_all(attempts)
@@ -701,10 +699,12 @@ class Group(GroupBase[Client]):
         self._entries[name] = entry
         return entry
 
-    def _entry_to_connect(self, entry: ManagedServer) -> ManagedServer:
-        """Return the entry to connect: a new one if this one has only failed."""
-        if entry.state in {"failed", "needs_auth"} and not entry.has_connected:
-            return self._add_server(entry.name)
+    def _entry_to_connect(self, name: str, *, is_target_new: bool) -> ManagedServer:
+        """Return a server's entry; a new one if the target is new, or it has failed."""
+        entry = None if is_target_new else self._entries.get(name)
+        has_failed = entry is not None and entry.state in {"failed", "needs_auth"}
+        if entry is None or (has_failed and not entry.has_connected):
+            return self._add_server(name)
         return entry
 
     def _remove_server(self, entry: ManagedServer) -> None:
