@@ -84,30 +84,14 @@ class Catalog:
 
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
-        self._lists: dict[tuple[str, str], ServerList] = {}
         self._states: dict[str, list[tuple[ServerList, int]]] = {}
         # The last merged list of each kind; may be older than the last change.
         self.known: dict[str, MergedList] = {}
 
-    def mark_stale(self, kind: str, server: str) -> None:
-        """Mark a list of a server as stale: the next reader fetches it again."""
-        for list_kind in ("resources", "templates") if kind == "resources" else (kind,):
-            if server_list := self._lists.get((server, list_kind)):
-                server_list.version += 1
-
-    def remove_server(self, upstream: Upstream) -> None:
-        """Discard the lists of a server that was removed from the set."""
-        for kind in KINDS:
-            server_list = self._lists.get((upstream.name, kind))
-            if server_list is not None and server_list.upstream is upstream:
-                self._lists.pop((upstream.name, kind)).close()
+    def forget(self) -> None:
+        """Discard the merged lists after a server was removed from the set."""
         self.known.clear()
         self._states.clear()
-
-    def close(self) -> None:
-        """Cancel all running fetches."""
-        for server_list in self._lists.values():
-            server_list.close()
 
     # Merged lists
 
@@ -146,22 +130,16 @@ class Catalog:
         if kind == "tools":
             capabilities |= self._upstreams.gateway.tool_capabilities
         return [
-            self._list_of(upstream, kind)
+            upstream.lists[kind]
             for upstream in self._upstreams.members.values()
             if any(map(upstream.offers, capabilities))
         ]
-
-    def _list_of(self, upstream: Upstream, kind: str) -> ServerList:
-        server_list = self._lists.get((upstream.name, kind))
-        if server_list is None:
-            server_list = self._lists[upstream.name, kind] = ServerList(upstream, kind)
-        return server_list
 
     async def items_of(self, kind: str, upstream: Upstream) -> list[Json]:
         """Return one server's items of a kind, unchanged."""
         if not upstream.offers(KINDS[kind].capability):
             return []
-        server_list = self._list_of(upstream, kind)
+        server_list = upstream.lists[kind]
         if not server_list.is_fresh:
             await server_list.refresh()
         return [] if server_list.contents is None else list(server_list.contents.items)

@@ -35,6 +35,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.gateway import translation
+from mcpwire.gateway.catalog import KINDS, ServerList
 from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.forwarding import with_forwarded_headers
 from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
@@ -86,6 +87,7 @@ class Upstream:
         self.name = planned.name
         self.problem: Exception | None = None  # the last error of connecting
         self.retry_at = 0.0  # time of the next attempt, by the loop's clock
+        self.lists = {kind: ServerList(self, kind) for kind in KINDS}
         self.problems: dict[str, Exception] = {}  # errors of its lists, by method
         self.calls = 0
         self.in_flight = translation.InFlightCalls[RelayedCall]()
@@ -240,7 +242,7 @@ class Upstream:
     def mark_list_changed(self, kind: str) -> None:
         """Mark a list as stale, and notify clients of the change."""
         # In this order, so that no client gets the old list after the notification.
-        self.upstreams.catalog.mark_stale(kind, self.name)
+        self.mark_stale(kind)
         self.change_throttle.notify(f"notifications/{kind}/list_changed")
 
     def on_reconnect(self) -> None:
@@ -250,7 +252,17 @@ class Upstream:
             if self.offers(kind):
                 self.mark_list_changed(kind)
             else:
-                self.upstreams.catalog.mark_stale(kind, self.name)
+                self.mark_stale(kind)
+
+    def mark_stale(self, kind: str) -> None:
+        """Mark a list as stale: the next reader fetches it again."""
+        for list_kind in ("resources", "templates") if kind == "resources" else (kind,):
+            self.lists[list_kind].version += 1
+
+    def cancel_fetches(self) -> None:
+        """Cancel the running fetches of lists."""
+        for each in self.lists.values():
+            each.close()
 
     def _relay_resource_update(self, params: dict[str, Any]) -> None:
         # 2025-11-25 server/resources, "Subscriptions": the URI may be that of a part

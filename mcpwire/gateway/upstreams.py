@@ -181,7 +181,9 @@ class Upstreams:
         removed = [each for each in before.values() if each not in members.values()]
         added = [each for each in members.values() if each not in before.values()]
         for upstream in removed:
-            self.catalog.remove_server(upstream)
+            upstream.cancel_fetches()
+        if removed:
+            self.catalog.forget()
         levels = {
             level
             for upstream in before.values()
@@ -219,7 +221,8 @@ class Upstreams:
     async def aclose(self) -> None:
         """Close all connections in parallel, within the time limits of a client."""
         self.is_closed = True
-        self.catalog.close()
+        for upstream in self.members.values():
+            upstream.cancel_fetches()
         for task in self._retry_tasks:
             task.cancel()
         self.downstream.suspended.close()

@@ -22,6 +22,7 @@ from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from weakref import WeakSet
 
 import attrs
 
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from mcpwire.group.reports import GroupEvent, Report
     from mcpwire.tools import ToolSet
     from mcpwire.tools.options import ToolOptions
-    from mcpwire.tools.toolset import OnChange
     from mcpwire.types import (
         CallToolResult,
         CompleteResult,
@@ -136,7 +136,7 @@ class Group(GroupBase[Client]):
             restart=restart,
             make_client=make_client,
         )
-        self.source = GroupSource(self)
+        self.tool_sets: WeakSet[ToolSet] = WeakSet()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._slots: asyncio.Semaphore | None = None
         self._background: set[asyncio.Task[Any]] = set()
@@ -329,7 +329,7 @@ class Group(GroupBase[Client]):
         Can be called from any task, and repeatedly; the group can be connected again.
         Raises the errors of `disconnect_all`, after everything is closed.
         """
-        self.source.notify(None)
+        self.notify_tool_sets(None)
         try:
             await self.disconnect_all()
         finally:
@@ -355,7 +355,7 @@ class Group(GroupBase[Client]):
 
         self._check_loop()
         merged: Any = {**self._tool_options, **options}
-        tools = ToolSet(self.source, **merged)
+        tools = ToolSet(self, **merged)
         await tools.refresh()
         return tools
 
@@ -669,7 +669,25 @@ class Group(GroupBase[Client]):
         """Deliver a notification; called by `ManagedServer`."""
         self._bus.deliver(server, method, params, size)
         if method == "notifications/tools/list_changed":
-            self.source.notify(server)
+            self.notify_tool_sets(server)
+
+    def notify_tool_sets(self, server: str | None) -> None:
+        """Report that a server's tools may have changed; ``None``: group closed."""
+        for tools in tuple(self.tool_sets):
+            tools.handle_change(server)
+
+    async def fetch_tools(self, server: str) -> list[Tool]:
+        """Return a server's tools for a set; none if it did not declare any."""
+        try:
+            client = await self.connect_in_turn(server)
+            capabilities = client.capabilities
+            if capabilities is not None and capabilities.tools is None:
+                return []
+            return await self.list_tools(server)
+        except MCPError:
+            raise
+        except Exception as error:
+            raise GroupError(f"{type(error).__name__}: {error}") from error
 
     def _add_lazy_servers(self) -> None:
         """Add an entry for every enabled server, if servers are connected lazily."""
@@ -712,7 +730,7 @@ class Group(GroupBase[Client]):
         del self._entries[entry.name]
         self._left_at[entry.name] = monotonic()
         entry.leave()
-        self.source.notify(entry.name)
+        self.notify_tool_sets(entry.name)
 
     def _entry(self, server: str) -> ManagedServer:
         entry = self._entries.get(server)
@@ -791,39 +809,3 @@ async def _log_call(
 
 def _default_client(_: str, target: Any, **options: Any) -> Client:
     return Client(target, **options)
-
-
-class GroupSource:
-    """The source of a group's tool sets: lists tools and reports changes."""
-
-    def __init__(self, group: Group) -> None:
-        self.group = group
-        self._callbacks: dict[object, OnChange] = {}
-
-    async def list_tools(self, server: str) -> list[Tool]:
-        """Return all tools of a server; none if it did not declare the capability."""
-        try:
-            client = await self.group.connect_in_turn(server)
-            capabilities = client.capabilities
-            if capabilities is not None and capabilities.tools is None:
-                return []
-            return await self.group.list_tools(server)
-        except MCPError:
-            raise
-        except Exception as error:
-            raise GroupError(f"{type(error).__name__}: {error}") from error
-
-    def on_change(self, callback: OnChange) -> Callable[[], None]:
-        """Register a callback for changes; return a function that removes it."""
-        key = object()
-        self._callbacks[key] = callback
-
-        def unregister() -> None:
-            self._callbacks.pop(key, None)
-
-        return unregister
-
-    def notify(self, server: str | None) -> None:
-        """Report that a server's tools may have changed; ``None``: group closed."""
-        for callback in tuple(self._callbacks.values()):
-            callback(server)

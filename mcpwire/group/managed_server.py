@@ -214,7 +214,7 @@ class ManagedServer:
         if not self._is_reconnecting:  # else the reconnecting task ends by itself
             self._stop_restarting()
         self._record_use()
-        self._group.source.notify(self.name)
+        self._group.notify_tool_sets(self.name)
 
     # Events of the client (`client.inbound.Observer`)
 
@@ -232,7 +232,7 @@ class ManagedServer:
             lost = self.client.lost
             if lost is None:  # a user closed the client
                 self._set_idle()
-                self._group.source.notify(self.name)
+                self._group.notify_tool_sets(self.name)
             elif self.state == "ready":
                 self._handle_lost(lost)
 
