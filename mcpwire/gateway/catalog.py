@@ -309,7 +309,7 @@ class ServerList:
             record(None)
             was_left_out |= self._is_slow
             self.contents, self._is_slow = contents, False
-            is_stateless = upstream.client.profile.era is Era.STATELESS
+            is_stateless = upstream.client.connection.profile.era is Era.STATELESS
             if is_stateless and not upstream.offers(f"{self._capability}.listChanged"):
                 now = asyncio.get_running_loop().time()
                 self.fresh_until = now + contents.ttl / 1000

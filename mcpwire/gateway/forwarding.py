@@ -78,7 +78,7 @@ async def forward(
     server, whatever the protocol versions of both. `params` hold the name or URI that
     is used at the server; the function changes them.
     """
-    profile = upstream.client.profile
+    profile = upstream.client.connection.profile
     agreement = profile.agreement
     if agreement is None:
         raise InternalError(f"the server {upstream.name!r} is not connected")
@@ -127,13 +127,13 @@ def _enables_extension(
 
 def _sync_log_level(relayed: RelayedRequest, level: str) -> None:
     """Send a session's log level with each request to a stateless server."""
-    client = relayed.upstream.client
-    if not client.profile.offers("logging"):
+    connection = relayed.upstream.client.connection
+    if not connection.profile.offers("logging"):
         return
     if relayed.upstream.downstream.session is None:
         relayed.add_meta(LOG_LEVEL, level)
-    elif client.connection.log_level != level:
-        client.connection.set_log_level(level)
+    elif connection.log_level != level:
+        connection.set_log_level(level)
 
 
 async def _stateless_to_stateless(relayed: RelayedRequest) -> Json:
@@ -291,8 +291,8 @@ async def _run_input_rounds(relayed: RelayedRequest, raw: Json) -> Json:
     """Perform the input rounds that a result requires; return the final result."""
     if raw.get("resultType", COMPLETE) == COMPLETE:
         return raw
-    client = relayed.upstream.client
-    settings, profile = client.connection.settings, client.profile
+    connection = relayed.upstream.client.connection
+    settings, profile = connection.settings, connection.profile
     assert profile.agreement is not None
     steps = run_input_rounds(
         relayed.method,

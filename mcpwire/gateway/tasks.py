@@ -170,9 +170,8 @@ class WatchedTasks:
                 continue
             upstream, raw = owner
             try:
-                accepted = await upstream.client.subscribe_to(
-                    Filter(task_ids=frozenset((raw,)))
-                )
+                requested = Filter(task_ids=frozenset((raw,)))
+                accepted = await upstream.client.subscriptions.add(requested, {})
             except MCPError as error:
                 logger.debug("%r refused a subscription: %s", upstream.name, error)
                 continue
@@ -183,8 +182,9 @@ class WatchedTasks:
     async def remove(self, name: str) -> None:
         """Cancel the subscription to a task."""
         upstream, raw = self._watched.pop(name)
+        requested = Filter(task_ids=frozenset((raw,)))
         try:
-            await upstream.client.unsubscribe_from(Filter(task_ids=frozenset((raw,))))
+            await upstream.client.subscriptions.remove(requested, {})
         except MCPError as error:
             logger.debug("%r: %s", upstream.name, error)
 

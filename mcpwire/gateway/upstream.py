@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.negotiation import Agreement, Profile
+    from mcpwire.protocol.negotiation import Agreement
     from mcpwire.server.notifications import Hub
     from mcpwire.server.request import NotifyFn
     from mcpwire.transports.base import CallHandle, ReplyFn
@@ -124,7 +124,7 @@ class Upstream:
     @property
     def agreement(self) -> Agreement | None:
         """The result of the handshake; ``None`` before."""
-        return self.client.profile.agreement
+        return self.client.connection.profile.agreement
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -347,7 +347,7 @@ class Upstream:
         Clients that share a session at the server get the lowest of their levels there;
         each message is then filtered by the level of its client.
         """
-        client, profile = self.client, self.client.profile
+        client, profile = self.client, self.client.connection.profile
         is_shared = self.downstream.session is None
         has_levels = profile.agreement is not None and profile.offers("logging")
         if is_shared and not (
@@ -530,6 +530,8 @@ class RelayClient(Client):
         self._upstream = upstream
         limits = attrs.evolve(limits, inbound=max(limits.inbound, MIN_INBOUND_LIMIT))
         super().__init__(target, limits=limits, **options)
+        self.connection, self.requests = self._connection, self._requests
+        self.subscriptions = self._subscriptions
         inbound: Any = self._connection.inbound
         inbound.upstream = upstream
         inbound.missed_hooks.append(self._on_reconnect)
@@ -573,35 +575,12 @@ class RelayClient(Client):
             except MCPError:
                 continue
 
-    @property
-    def connection(self) -> RelayConnection:
-        """The connection."""
-        return self._connection
-
-    @property
-    def requests(self) -> Requests:
-        """The sender of requests."""
-        return self._requests
-
-    @property
-    def profile(self) -> Profile:
-        """The negotiated properties of all requests."""
-        return self._connection.profile
-
     def may_repeat(self, method: str, params: Mapping[str, Any]) -> bool | None:
         """Return whether a tool's hints allow a repeated call; ``None``: unknown."""
         name = params.get("name")
         if method != "tools/call" or type(name) is not str:
             return None
         return self._may_repeat(name, None)
-
-    async def subscribe_to(self, requested: Filter) -> Filter:
-        """Subscribe to more notifications; return those that the server accepts."""
-        return await self._subscriptions.add(requested, {})
-
-    async def unsubscribe_from(self, requested: Filter) -> None:
-        """Undo one `subscribe_to`."""
-        await self._subscriptions.remove(requested, {})
 
 
 MERGE_WINDOW_S: Final = 0.05
