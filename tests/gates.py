@@ -33,8 +33,8 @@ The empty name is the package itself, whose public names the applications may us
 """
 
 PURE: Final = (
-    *("_package", "auth", "config.document", "config.expansion"),
-    *("config.schema", "config.url_deny_list", "errors", "exporters"),
+    *("_package", "auth", "config.document", "config.schema"),
+    *("config.url_deny_list", "errors", "exporters"),
     *("gateway.merging", "gateway.selection", "gateway.session_ids"),
     *("gateway.splicing", "gateway.translation", "group.backoff", "limits", "protocol"),
     *("server.fair_pool", "tools.catalog", "tools.names", "tools.results"),

@@ -7,8 +7,8 @@ a message, a log record or a repr.
 
 from __future__ import annotations
 
+from mcpwire.config.document import expand
 from mcpwire.config.entry import ServerEntry
-from mcpwire.config.expansion import expand
 from mcpwire.config.loading import Configuration, default_files, load
 from mcpwire.config.schema import schema
 from mcpwire.config.url_deny_list import UrlDenyList

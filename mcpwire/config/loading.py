@@ -21,9 +21,9 @@ from mcpwire.config.document import (
     check_entry,
     merge,
     read_document,
+    read_variables,
 )
 from mcpwire.config.entry import HTTP_FIELDS, ServerEntry
-from mcpwire.config.expansion import read_variables
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import ConfigError, UnknownServer
 from mcpwire.wire.json import JSONDecodeError, loads

@@ -349,6 +349,16 @@ class Field:
     """Its names in other hosts, in snake case."""
 
 
+def _process_field(kind: Kind, meaning: str, *aliases: str) -> Field:
+    """Return a field of servers that are started, with variables."""
+    return Field(kind, meaning, transport="stdio", expands=True, aliases=aliases)
+
+
+def _url_field(kind: Kind, meaning: str, *aliases: str) -> Field:
+    """Return a field of servers at a URL, with variables."""
+    return Field(kind, meaning, transport="http", expands=True, aliases=aliases)
+
+
 FIELDS: Final[dict[str, Field]] = {
     "name": Field(TEXT, "the server's name; in a map, its key"),
     "type": Field(
@@ -356,18 +366,11 @@ FIELDS: Final[dict[str, Field]] = {
         "the kind of transport; by default set by `command` or `url`",
         aliases=("transport", "transport_type"),
     ),
-    "command": Field(
-        TEXT, "the program to start, without a shell", transport="stdio", expands=True
-    ),
-    "args": Field(TEXT_LIST, "its list of arguments", transport="stdio", expands=True),
-    "env": Field(
-        STRING_MAP, "environment variables to set", transport="stdio", expands=True
-    ),
-    "env_file": Field(
-        TEXT,
-        "a file of NAME=VALUE lines with further variables; `env` wins",
-        transport="stdio",
-        expands=True,
+    "command": _process_field(TEXT, "the program to start, without a shell"),
+    "args": _process_field(TEXT_LIST, "its list of arguments"),
+    "env": _process_field(STRING_MAP, "environment variables to set"),
+    "env_file": _process_field(
+        TEXT, "a file of NAME=VALUE lines with further variables; `env` wins"
     ),
     "inherit_env": Field(
         FLAG_OR_NAMES,
@@ -375,38 +378,17 @@ FIELDS: Final[dict[str, Field]] = {
         transport="stdio",
         aliases=("env_vars",),
     ),
-    "cwd": Field(
+    "cwd": _process_field(
         TEXT,
         "its working directory; by default that of this process",
-        transport="stdio",
-        expands=True,
-        aliases=("working_directory",),
+        "working_directory",
     ),
-    "url": Field(
-        TEXT,
-        "the server's URL",
-        transport="http",
-        expands=True,
-        aliases=("server_url", "http_url"),
-    ),
-    "headers": Field(
-        STRING_MAP,
-        "header fields of every request",
-        transport="http",
-        expands=True,
-        aliases=("http_headers",),
-    ),
-    "auth": Field(AUTH, "authorization, see below", transport="http", expands=True),
-    "ca_file": Field(
-        TEXT, "a PEM file with the trusted authorities", transport="http", expands=True
-    ),
-    "client_cert": Field(
-        TEXT,
-        "a PEM file with the client certificate and key",
-        transport="http",
-        expands=True,
-    ),
-    "proxy": Field(TEXT, "the URL of a proxy", transport="http", expands=True),
+    "url": _url_field(TEXT, "the server's URL", "server_url", "http_url"),
+    "headers": _url_field(STRING_MAP, "header fields of every request", "http_headers"),
+    "auth": _url_field(AUTH, "authorization, see below"),
+    "ca_file": _url_field(TEXT, "a PEM file with the trusted authorities"),
+    "client_cert": _url_field(TEXT, "a PEM file with the client certificate and key"),
+    "proxy": _url_field(TEXT, "the URL of a proxy"),
     "allow_insecure": Field(
         FLAG, "whether secrets may go to http on other machines", transport="http"
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import attrs
@@ -120,19 +121,16 @@ def make_call(raw_name: object, arguments: object, raw_id: object = None) -> Mod
     """Return a call from the members of a model's answer, also of wrong types."""
     name = raw_name if isinstance(raw_name, str) else ""
     call_id = raw_id if isinstance(raw_id, str) else None
+    problem = None
     if isinstance(arguments, str):
         try:
             arguments = loads(arguments or "{}")
         except JSONDecodeError as error:
-            problem = f"the arguments are not JSON: {error}"
-            return ModelCall(name, {}, call_id, problem, name)
-    if arguments is None:
-        arguments = {}
-    if not isinstance(arguments, dict):
+            arguments, problem = {}, f"the arguments are not JSON: {error}"
+    if not isinstance(arguments, (dict, NoneType)):
         kind = type(arguments).__name__
-        problem = f"the arguments must be one JSON object, got {kind}"
-        return ModelCall(name, {}, call_id, problem, name)
-    return ModelCall(name, arguments, call_id, None, name)
+        arguments, problem = {}, f"the arguments must be one JSON object, got {kind}"
+    return ModelCall(name, arguments or {}, call_id, problem, name)
 
 
 def _to_plain_object(part: Any) -> Any:

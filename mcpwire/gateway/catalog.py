@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mcpwire.errors import (
     InternalError,
@@ -29,7 +29,6 @@ from mcpwire.gateway.merging import (
     read_alias,
 )
 from mcpwire.gateway.translation import ROUND_MEMBERS
-from mcpwire.protocol.methods import find_method
 from mcpwire.protocol.multistep import fetch_pages
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import member_of
@@ -55,13 +54,29 @@ if TYPE_CHECKING:
 
 logger = LimitedLogger("mcpwire")
 
+
+class Kind(NamedTuple):
+    """A kind of list."""
+
+    method: str
+    capability: str
+    """The capability that it requires."""
+
+    key: str
+    """The member of results with the items."""
+
+    name: str
+    """The member of an item that identifies it."""
+
+
 KINDS: Final = {
-    "tools": ("tools/list", "tools"),
-    "prompts": ("prompts/list", "prompts"),
-    "resources": ("resources/list", "resources"),
-    "templates": ("resources/templates/list", "resources"),
+    "tools": Kind("tools/list", "tools", "tools", "name"),
+    "prompts": Kind("prompts/list", "prompts", "prompts", "name"),
+    "resources": Kind("resources/list", "resources", "resources", "uri"),
+    "templates": Kind(
+        "resources/templates/list", "resources", "resourceTemplates", "uriTemplate"
+    ),
 }
-"""Kind of list -> its list method, and the capability that it requires."""
 
 
 class Catalog:
@@ -69,30 +84,14 @@ class Catalog:
 
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
-        self._lists: dict[tuple[str, str], ServerList] = {}
         self._states: dict[str, list[tuple[ServerList, int]]] = {}
         # The last merged list of each kind; may be older than the last change.
         self.known: dict[str, MergedList] = {}
 
-    def mark_stale(self, kind: str, server: str) -> None:
-        """Mark a list of a server as stale: the next reader fetches it again."""
-        for list_kind in ("resources", "templates") if kind == "resources" else (kind,):
-            if server_list := self._lists.get((server, list_kind)):
-                server_list.version += 1
-
-    def remove_server(self, upstream: Upstream) -> None:
-        """Discard the lists of a server that was removed from the set."""
-        for kind in KINDS:
-            server_list = self._lists.get((upstream.name, kind))
-            if server_list is not None and server_list.upstream is upstream:
-                self._lists.pop((upstream.name, kind)).close()
+    def forget(self) -> None:
+        """Discard the merged lists after a server was removed from the set."""
         self.known.clear()
         self._states.clear()
-
-    def close(self) -> None:
-        """Cancel all running fetches."""
-        for server_list in self._lists.values():
-            server_list.close()
 
     # Merged lists
 
@@ -127,26 +126,20 @@ class Catalog:
 
     def _lists_of(self, kind: str) -> list[ServerList]:
         """Return a kind's lists of all servers that offer it or get extra tools."""
-        capabilities = {KINDS[kind][1]}
+        capabilities = {KINDS[kind].capability}
         if kind == "tools":
             capabilities |= self._upstreams.gateway.tool_capabilities
         return [
-            self._list_of(upstream, kind)
+            upstream.lists[kind]
             for upstream in self._upstreams.members.values()
             if any(map(upstream.offers, capabilities))
         ]
 
-    def _list_of(self, upstream: Upstream, kind: str) -> ServerList:
-        server_list = self._lists.get((upstream.name, kind))
-        if server_list is None:
-            server_list = self._lists[upstream.name, kind] = ServerList(upstream, kind)
-        return server_list
-
     async def items_of(self, kind: str, upstream: Upstream) -> list[Json]:
         """Return one server's items of a kind, unchanged."""
-        if not upstream.offers(KINDS[kind][1]):
+        if not upstream.offers(KINDS[kind].capability):
             return []
-        server_list = self._list_of(upstream, kind)
+        server_list = upstream.lists[kind]
         if not server_list.is_fresh:
             await server_list.refresh()
         return [] if server_list.contents is None else list(server_list.contents.items)
@@ -244,7 +237,7 @@ class ServerList:
 
     def __init__(self, upstream: Upstream, kind: str) -> None:
         self.upstream = upstream
-        self._method, self._capability = KINDS[kind]
+        self._method, self._capability, self._list_key, _ = KINDS[kind]
         self._key = upstream.planned, self._method
         self._task: asyncio.Task[None] | None = None
         self._retry_at = 0.0
@@ -316,7 +309,7 @@ class ServerList:
             record(None)
             was_left_out |= self._is_slow
             self.contents, self._is_slow = contents, False
-            is_stateless = upstream.client.profile.era is Era.STATELESS
+            is_stateless = upstream.client.connection.profile.era is Era.STATELESS
             if is_stateless and not upstream.offers(f"{self._capability}.listChanged"):
                 now = asyncio.get_running_loop().time()
                 self.fresh_until = now + contents.ttl / 1000
@@ -342,10 +335,7 @@ class ServerList:
 
     async def _fetch_list(self) -> RawList:
         """Fetch all pages unchanged; no request if there are extra tools only."""
-        upstream, method = self.upstream, self._method
-        spec = find_method(method)
-        assert spec is not None
-        assert spec.list_key is not None
+        upstream = self.upstream
         pages: list[Json] = [{}]  # an empty page, private and not cacheable
         if upstream.offers(self._capability):
             pages = await self._fetch_pages()
@@ -353,7 +343,7 @@ class ServerList:
         return combine_pages(
             upstream.name,
             pages,
-            spec.list_key,
+            self._list_key,
             keeps_names=planned.keeps_names,
             rules=planned.rules,
             extras=self._extras(),
@@ -400,11 +390,7 @@ class ServerList:
 
 
 async def call_extra(
-    upstream: Upstream,
-    name: str,
-    arguments: Any,
-    request: RequestContext,
-    upstreams: Upstreams,
+    upstream: Upstream, name: str, arguments: Any, request: RequestContext
 ) -> Json:
     """Handle a call of a tool in `EXTRAS`."""
     arguments = {} if arguments is None else arguments
@@ -412,7 +398,7 @@ async def call_extra(
         raise InvalidParams("params.arguments must be an object")
     if name.startswith("mcp_list_"):  # answered from the catalog
         kind = name.removeprefix("mcp_list_")
-        items = await upstreams.catalog.items_of(kind, upstream)
+        items = await upstream.upstreams.catalog.items_of(kind, upstream)
         return EXTRAS[name].result(items)
     is_prompt = name == "mcp_get_prompt"
     method, key = ("prompts/get", "name") if is_prompt else ("resources/read", "uri")
@@ -424,7 +410,7 @@ async def call_extra(
     owner = None if is_prompt else read_alias(params["uri"])
     if owner is not None and owner[0] == upstream.name:
         params["uri"] = owner[1]
-    result = await forward(upstream, method, params, request, upstreams)
+    result = await forward(upstream, method, params, request)
     if result.get("resultType", "complete") != "complete":
         return result
     return EXTRAS[name].result(result)

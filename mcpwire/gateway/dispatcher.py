@@ -17,17 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mcpwire.errors import InternalError, InvalidRequest, ResourceNotFound, RPCError
 from mcpwire.gateway.catalog import Descriptions
-from mcpwire.gateway.downstream import Downstream
 from mcpwire.gateway.forwarding import apply_headers
 from mcpwire.gateway.merging import CAPABILITIES
 from mcpwire.gateway.plan import BY_PATH
 from mcpwire.gateway.routes import SERVED, routes
 from mcpwire.gateway.session_ids import ChosenServer, SessionData
 from mcpwire.gateway.subscriptions import forget_session, notify_roots_changed
-from mcpwire.gateway.translation import TaskIds
 from mcpwire.gateway.upstreams import CLOSED, Upstreams, UpstreamsBusy
 from mcpwire.protocol.methods import available_method, declared_extensions
-from mcpwire.protocol.request_state import ANONYMOUS
 from mcpwire.server.dispatcher import (
     INITIALIZED,
     Dispatcher,
@@ -243,19 +240,7 @@ class GatewayDispatcher(Dispatcher):
             return upstreams
         check_retained("the client's capabilities", requester.capabilities)
         gateway = self._gateway
-
-        def make() -> Upstreams:
-            downstream = Downstream(
-                requester.revision,
-                requester.capabilities,
-                TaskIds(gateway.state_keys, requester.owner or ANONYMOUS),
-                gateway.suspension,
-                is_single_client=requester.owner is not None,
-            )
-            return Upstreams(
-                gateway, requester.plan, downstream, headers=requester.headers
-            )
-
+        make = partial(Upstreams, gateway, requester)
         upstreams = await gateway.pool.open_shared(requester.identity, info.owner, make)
         if upstreams.serves(requester.capabilities):
             return upstreams
@@ -323,35 +308,26 @@ class GatewayDispatcher(Dispatcher):
     ) -> Json:
         """Assign a set to a session; return its capabilities and instructions."""
         gateway, revision = self._gateway, session.revision
-        capabilities = session.client_capabilities
+        requester = self.make_requester(
+            info, session.client_capabilities, plan, revision
+        )
         if gateway.share == "identity":
-            requester = self.make_requester(info, capabilities, plan, revision)
             upstreams = await self._open_shared(requester, info)
             upstreams.users += 1
             upstreams.sessions.add(session)
             self._upstreams_by_session[session] = upstreams
             return self._describe_servers(upstreams, revision)
-        principal = session.principal
-        owner = ANONYMOUS if principal is None else principal.key
-        downstream = Downstream(
-            revision,
-            capabilities,
-            TaskIds(gateway.state_keys, owner),
-            gateway.suspension,
-            session=session,
-        )
-        headers = gateway.headers_to_forward(info)
-        upstreams = Upstreams(gateway, plan, downstream, headers=headers)
+        upstreams = Upstreams(gateway, requester, session)
         upstreams.may_end = info.transport == "http"
-        gateway.session_sets.add(upstreams)
+        gateway.pool.session_sets.add(upstreams)
         self._upstreams_by_session[session] = upstreams
-        description = self._descriptions.find(plan, revision, headers)
+        description = self._descriptions.find(plan, revision, requester.headers)
         if description is None:
             try:
                 await gateway.pool.open(upstreams, info.owner)
             except BaseException:
                 self._upstreams_by_session.pop(session, None)
-                gateway.close_in_background(upstreams)
+                gateway.pool.close(upstreams)
                 raise
             description = self._describe_servers(upstreams, revision)
         return description
@@ -391,7 +367,7 @@ class GatewayDispatcher(Dispatcher):
             upstreams.users -= 1
             self._gateway.pool.mark_idle(upstreams)
             return
-        closing = self._closing[session] = self._gateway.close_in_background(upstreams)
+        closing = self._closing[session] = self._gateway.pool.close(upstreams)
         closing.add_done_callback(lambda _: self._closing.pop(session, None))
 
     async def wait_session_closed(self, session: Session) -> None:

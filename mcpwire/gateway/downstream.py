@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -34,10 +34,10 @@ from mcpwire.errors import (
     excerpt,
     rpc_error,
 )
-from mcpwire.gateway.translation import CALL_ENDED
+from mcpwire.gateway.translation import CALL_ENDED, TaskIds
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.multistep import INPUT_REQUIRED
-from mcpwire.protocol.request_state import request_digest
+from mcpwire.protocol.request_state import ANONYMOUS
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.input_rounds import StateSealer
 from mcpwire.server.request import IN_MEMORY
@@ -48,33 +48,25 @@ from mcpwire.wire.jsonrpc import is_request_id
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping
 
-    from mcpwire.gateway.translation import InFlightCalls, TaskIds
+    from mcpwire.gateway.dispatcher import Requester
+    from mcpwire.gateway.gateway import Gateway
+    from mcpwire.gateway.translation import InFlightCalls
     from mcpwire.server.request import RequestContext, Session
-    from mcpwire.versions import Revision
 
 
 class Downstream:
-    """The session of a set (up to 2025-11-25), or all clients that share the set.
-
-    `is_single_client`: whether all requests of the set are provably from one client.
-    """
+    """The session of a set (up to 2025-11-25), or all clients that share the set."""
 
     def __init__(
-        self,
-        revision: Revision,
-        capabilities: Mapping[str, Any],
-        tasks: TaskIds,
-        limits: SuspensionLimits,
-        *,
-        session: Session | None = None,
-        is_single_client: bool = True,
+        self, gateway: Gateway, requester: Requester, session: Session | None
     ) -> None:
-        self.revision = revision
-        self.capabilities = capabilities
-        self.tasks = tasks
+        self.revision = requester.revision
+        self.capabilities = requester.capabilities
         self.session = session
-        self.is_single_client = is_single_client
-        self.suspended = SuspendedCalls(limits)
+        # Whether all requests of the set are provably from one client.
+        self.is_single_client = session is not None or requester.owner is not None
+        self.tasks = TaskIds(gateway.state_keys, requester.owner or ANONYMOUS)
+        self.suspended = SuspendedCalls(gateway.suspension)
 
     def find_call(
         self, in_flight: InFlightCalls[RelayedCall], handle: object | None
@@ -209,6 +201,14 @@ class SuspensionLimits:
         self.calls: FairPool[SuspendedCall] = FairPool()
         self.sealer = StateSealer(keys, lifetime=timeout)
 
+    def seal(
+        self, request: RequestContext, round: int, stored: Mapping[str, Any]
+    ) -> str:
+        """Return the sealed state for the repetition of a request."""
+        return self.sealer.seal_state(
+            request, round=round, digests={}, answers={}, stored=stored
+        )
+
 
 class SuspendedCalls:
     """The suspended calls of one set by id."""
@@ -248,9 +248,7 @@ class SuspendedCalls:
 
     def seal_server_state(self, state: Any, request: RequestContext) -> str:
         """Seal a server's `requestState` for the client of the request."""
-        return self.limits.sealer.seal_state(
-            request, round=1, digests={}, answers={}, stored={"state": state}
-        )
+        return self.limits.seal(request, 1, {"state": state})
 
     def unseal_server_state(self, request: RequestContext) -> Any:
         """Return the server's `requestState` from the sealed state in a request."""
@@ -318,10 +316,13 @@ class SuspendedCall:
         self._calls.add(self)
         self._request_count += 1
         key = f"{method.partition('/')[0]}-{self._request_count}"
-        input_request = self._requests[key] = InputRequest(method, params)
+        answer: asyncio.Future[dict[str, Any]]
+        answer = asyncio.get_running_loop().create_future()
+        raw = {"method": method} | ({} if params is None else {"params": params})
+        self._requests[key] = InputRequest(raw, answer)
         self._changed.set()
         try:
-            return await input_request.answer
+            return await answer
         finally:
             self._requests.pop(key, None)
 
@@ -329,8 +330,7 @@ class SuspendedCall:
         self, responses: dict[str, Any], request: RequestContext
     ) -> None:
         """Set the answers of a round as the results of the open input requests."""
-        open_keys = [key for key in self._requests if key in responses]
-        answers = {key: responses[key] for key in open_keys}
+        answers = {key: responses[key] for key in self._requests if key in responses}
         for key, answer in answers.items():
             if type(answer) is not dict:
                 raise InvalidParams(
@@ -370,13 +370,7 @@ class SuspendedCall:
         """Suspend the call; return a result with its input requests and its state."""
         limits = self._calls.limits
         self.round += 1
-        state = limits.sealer.seal_state(
-            self._call.request,
-            round=self.round,
-            digests={key: each.digest for key, each in self._requests.items()},
-            answers={},
-            stored={"call": self.id},
-        )
+        state = limits.seal(self._call.request, self.round, {"call": self.id})
         self.is_awaited = False
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(limits.timeout, self.cancel)
@@ -406,16 +400,8 @@ class SuspendedCall:
             self._timer = None
 
 
-class InputRequest:
+class InputRequest(NamedTuple):
     """One open input request of a server, and the future of its answer."""
 
-    __slots__ = ("answer", "digest", "raw")
-
-    def __init__(self, method: str, params: dict[str, Any] | None) -> None:
-        self.answer: asyncio.Future[dict[str, Any]] = (
-            asyncio.get_running_loop().create_future()
-        )
-        self.digest = request_digest(method, params or {}, is_named=False)
-        self.raw: dict[str, Any] = {"method": method}
-        if params is not None:
-            self.raw["params"] = params
+    raw: dict[str, Any]
+    answer: asyncio.Future[dict[str, Any]]

@@ -70,11 +70,7 @@ URL_KEY_PREFIX: Final = "visit-"
 
 
 async def forward(
-    upstream: Upstream,
-    method: str,
-    params: Json,
-    request: RequestContext,
-    upstreams: Upstreams,
+    upstream: Upstream, method: str, params: Json, request: RequestContext
 ) -> Json:
     """Send a client's request to a server; return its result in the client's form.
 
@@ -82,7 +78,7 @@ async def forward(
     server, whatever the protocol versions of both. `params` hold the name or URI that
     is used at the server; the function changes them.
     """
-    profile = upstream.client.profile
+    profile = upstream.client.connection.profile
     agreement = profile.agreement
     if agreement is None:
         raise InternalError(f"the server {upstream.name!r} is not connected")
@@ -91,13 +87,12 @@ async def forward(
     upstream.calls += 1
     params.pop("_meta", None)
     relayed = RelayedRequest(upstream, method, params, request)
-    tasks = upstreams.downstream.tasks
     if agreement.revision.era is Era.SESSION:
         if request.session is None:
             return await _stateless_to_session(relayed)
         raw = await relayed.send(params)
         if "task" in params:
-            raw = tasks.record_task(upstream.name, raw)
+            raw = upstream.downstream.tasks.record_task(upstream.name, raw)
             if relayed.call.wants_progress:
                 upstream.keep_task_call(relayed.call)
         return translation.convert_result(raw, Era.SESSION, Era.SESSION)
@@ -132,13 +127,13 @@ def _enables_extension(
 
 def _sync_log_level(relayed: RelayedRequest, level: str) -> None:
     """Send a session's log level with each request to a stateless server."""
-    client = relayed.upstream.client
-    if not client.profile.offers("logging"):
+    connection = relayed.upstream.client.connection
+    if not connection.profile.offers("logging"):
         return
     if relayed.upstream.downstream.session is None:
         relayed.add_meta(LOG_LEVEL, level)
-    elif client.connection.log_level != level:
-        client.connection.set_log_level(level)
+    elif connection.log_level != level:
+        connection.set_log_level(level)
 
 
 async def _stateless_to_stateless(relayed: RelayedRequest) -> Json:
@@ -296,8 +291,8 @@ async def _run_input_rounds(relayed: RelayedRequest, raw: Json) -> Json:
     """Perform the input rounds that a result requires; return the final result."""
     if raw.get("resultType", COMPLETE) == COMPLETE:
         return raw
-    client = relayed.upstream.client
-    settings, profile = client.connection.settings, client.profile
+    connection = relayed.upstream.client.connection
+    settings, profile = connection.settings, connection.profile
     assert profile.agreement is not None
     steps = run_input_rounds(
         relayed.method,

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from mcpwire.gateway.serving import Mounts
     from mcpwire.gateway.sessions import SessionIds
     from mcpwire.gateway.tracing import ExchangeTrace, RecordFn
-    from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.dispatcher import AroundRequest
     from mcpwire.server.request import RequestInfo
@@ -231,15 +230,11 @@ class Gateway:
             timeout=self.ask_timeout or 0.0, keys=self.state_keys
         )
         self.around: list[tuple[str | None, AroundRequest]] = []
-        self.session_sets: set[Upstreams] = set()
-        self.pool = UpstreamPool(
-            maximum=maximum, idle=seconds, close=self.close_in_background
-        )
+        self.pool = UpstreamPool(maximum=maximum, idle=seconds)
         # Server, or server and list method -> the error of the last attempt to connect
         # or to list, if that took long.
         self.unresponsive: dict[Hashable, str] = {}
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
-        self._closing: set[asyncio.Task[None]] = set()
         self._users = 0
         self.listens = OpenSubscriptions(self.limits.listens)
         self.trace: ExchangeTrace | None = None
@@ -304,7 +299,7 @@ class Gateway:
         changes = self.source.replace(servers, self._check_servers)
         if changes:
             plan = self.source.plan()
-            sets = (*self.session_sets, *self.pool.shared)
+            sets = (*self.pool.session_sets, *self.pool.shared)
             await asyncio.gather(
                 *(
                     upstreams.replace(
@@ -316,18 +311,6 @@ class Gateway:
         return changes
 
     # Closing
-
-    def close_in_background(self, upstreams: Upstreams) -> asyncio.Task[None]:
-        """Close a set in a new task; return the task."""
-        self.session_sets.discard(upstreams)
-        self.pool.discard(upstreams)
-        upstreams.is_closed = True
-        task = asyncio.get_running_loop().create_task(
-            upstreams.aclose(), name="mcpwire-gateway-close"
-        )
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-        return task
 
     def acquire(self) -> None:
         """Keep shared connections open while the gateway is in use, until `release`."""
@@ -344,11 +327,7 @@ class Gateway:
 
         It can be called twice, and the gateway can be used again afterwards.
         """
-        self.pool.close()
-        for upstreams in list(self.session_sets):
-            self.close_in_background(upstreams)
-        if self._closing:
-            await asyncio.wait(list(self._closing))
+        await self.pool.aclose()
 
     async def __aenter__(self) -> Self:
         self.acquire()
@@ -418,12 +397,12 @@ class Gateway:
 
         It contains no session ids and no other secrets.
         """
-        sets = [*self.session_sets, *self.pool.shared]
+        sets = [*self.pool.session_sets, *self.pool.shared]
         trace_status = {} if self.trace is None else {"trace_errors": self.trace.errors}
         return {
             "name": self.info.name,
             "version": self.info.version,
-            "sessions": len(self.session_sets),
+            "sessions": len(self.pool.session_sets),
             "shared": len(self.pool.shared),
             "sets": [upstreams.status() for upstreams in sets],
             **trace_status,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
+from operator import is_not
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
@@ -59,20 +60,38 @@ def read_alias(uri: str) -> tuple[str, str] | None:
     return parts if alias_of(*parts) == uri else None
 
 
-def replace_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
-    """Replace the ``uri`` of listed objects; return the list and whether it changed."""
-    if type(contents) is not list:
-        return contents, False
-    changed = False
-    renamed = []
-    for item in contents:
-        uri = item.get("uri") if type(item) is dict else None
-        name = names.get(uri) if type(uri) is str else None
-        if name is not None:
-            item = {**item, "uri": name}  # noqa: PLW2901 - the renamed item
-            changed = True
-        renamed.append(item)
-    return (renamed, True) if changed else (contents, False)
+def _rename_uri(item: Any, names: Mapping[str, str]) -> Any:
+    """Return an object with the alias of its ``uri``; any other value unchanged."""
+    uri = item.get("uri") if type(item) is dict else None
+    name = names.get(uri) if type(uri) is str else None
+    return item if name is None else {**item, "uri": name}
+
+
+def _rename_link(block: Any, names: Mapping[str, str]) -> Any:
+    """Return a content block with the alias of its link or embedded resource."""
+    block = _rename_uri(block, names)
+    inner = block.get("resource") if type(block) is dict else None
+    renamed = _rename_uri(inner, names)
+    return block if renamed is inner else {**block, "resource": renamed}
+
+
+def replace_uris(
+    result: dict[str, Any],
+    key: str,
+    names: Mapping[str, str],
+    rename: Any = _rename_uri,
+) -> dict[str, Any]:
+    """Return a result with aliases in the list `key`; itself if none is named."""
+    items = result.get(key)
+    if type(items) is not list:
+        return result
+    renamed = [rename(item, names) for item in items]
+    return {**result, key: renamed} if any(map(is_not, renamed, items)) else result
+
+
+def replace_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a tool's result with aliases in links and embedded resources."""
+    return replace_uris(result, "content", names, _rename_link)
 
 
 def has_links(result: dict[str, Any]) -> bool:
@@ -82,22 +101,6 @@ def has_links(result: dict[str, Any]) -> bool:
         type(block) is dict and ("uri" in block or "resource" in block)
         for block in content
     )
-
-
-def replace_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a tool's result with aliases in links and embedded resources."""
-    content = result.get("content")
-    if type(content) is not list:
-        return result
-    linked, changed = replace_uris(content, names)
-    blocks = list(linked)
-    for index, block in enumerate(blocks):
-        inner = block.get("resource") if type(block) is dict else None
-        replaced, has_changed = replace_uris([inner], names)
-        if has_changed:
-            blocks[index] = {**block, "resource": replaced[0]}
-            changed = True
-    return {**result, "content": blocks} if changed else result
 
 
 _RESERVED_META: Final = "io.modelcontextprotocol/"
@@ -310,14 +313,12 @@ class _NameAssignment:
                         self.extras.add(owner)
         # Of two bare items with the same name, the first one gets it.
         bare: dict[str, Owner] = {}
+        policed: list[Owner] = []
         for owner, (raw_list, _) in self.items.items():
             if raw_list.keeps_names:
                 bare.setdefault(owner[1], owner)
-        policed = [
-            owner
-            for owner, (raw_list, _) in self.items.items()
-            if not raw_list.keeps_names
-        ]
+            else:
+                policed.append(owner)
         # Names without transforms: collisions are ignored here, because a transform
         # may resolve them.
         plain = attrs.evolve(policy, on_collision="suffix")

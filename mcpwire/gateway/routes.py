@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams, LocalProtocolError, ResourceNotFound, RPCError
-from mcpwire.gateway.catalog import call_extra
+from mcpwire.gateway.catalog import KINDS, call_extra
 from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import CAPABILITIES, has_links, replace_links, replace_uris
 from mcpwire.gateway.plan import Static
@@ -47,14 +47,9 @@ _NOT_FOUND: Final = frozenset({ResourceNotFound.default_code, -32602})
 def routes() -> dict[str, RouteHandler]:
     """Return the handlers by method."""
     return {
-        "tools/list": partial(_list, "tools", "tools", "name"),
+        **{each.method: partial(_list, kind) for kind, each in KINDS.items()},
         "tools/call": _call_tool,
-        "prompts/list": partial(_list, "prompts", "prompts", "name"),
         "prompts/get": _get_prompt,
-        "resources/list": partial(_list, "resources", "resources", "uri"),
-        "resources/templates/list": partial(
-            _list, "templates", "resourceTemplates", "uriTemplate"
-        ),
         "resources/read": _read_resource,
         "resources/subscribe": _subscribe,
         "resources/unsubscribe": unsubscribe,
@@ -65,15 +60,11 @@ def routes() -> dict[str, RouteHandler]:
     }
 
 
-async def _list(  # noqa: PLR0917 - three of one route, three of a request
-    kind: str,
-    key: str,
-    name: str,
-    params: Json,
-    request: RequestContext,
-    upstreams: Upstreams,
+async def _list(
+    kind: str, params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
     """Return a page of a merged list, or of the part of the server to list."""
+    _, _, key, name = KINDS[kind]
     cursor = params.get("cursor")
     merged, seconds = await upstreams.catalog.get_current(kind, renew=cursor is None)
     listing = getattr(upstreams.gateway.source, "listing", None)
@@ -117,11 +108,10 @@ async def _call_tool(
     params = _transform_call(params, tools.transforms.get(name), upstream)
     if name in tools.extras:
         arguments = params.get("arguments")
-        result = await call_extra(upstream, raw, arguments, request, upstreams)
+        result = await call_extra(upstream, raw, arguments, request)
     else:
-        result = await forward(
-            upstream, "tools/call", {**params, "name": raw}, request, upstreams
-        )
+        params = {**params, "name": raw}
+        result = await forward(upstream, "tools/call", params, request)
     if has_links(result):
         aliases = await upstreams.catalog.aliases_of(upstream.name)
         result = replace_links(result, aliases)
@@ -162,9 +152,8 @@ async def _get_prompt(
 ) -> Json:
     name = member_of(params, "name", str)
     upstream, raw = await _find_owner("prompt", name, upstreams)
-    result = await forward(
-        upstream, "prompts/get", {**params, "name": raw}, request, upstreams
-    )
+    params = {**params, "name": raw}
+    result = await forward(upstream, "prompts/get", params, request)
     messages = result.get("messages")
     for message in messages if type(messages) is list else ():
         content = message.get("content") if type(message) is dict else None
@@ -177,17 +166,13 @@ async def _read_resource(
     params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
     def read(upstream: Upstream, raw: str) -> Awaitable[Json]:
-        return forward(
-            upstream, "resources/read", {**params, "uri": raw}, request, upstreams
-        )
+        return forward(upstream, "resources/read", {**params, "uri": raw}, request)
 
     uri = member_of(params, "uri", str)
     upstream, result = await _at_owner(uri, read, request, upstreams)
     # The contents get the URIs that the client knows.
     aliases = await upstreams.catalog.aliases_of(upstream.name)
-    contents, changed = replace_uris(result.get("contents"), aliases)
-    result = {**result, "contents": contents} if changed else result
-    return _limit_scope(result, upstreams)
+    return _limit_scope(replace_uris(result, "contents", aliases), upstreams)
 
 
 async def _at_owner(
@@ -253,7 +238,7 @@ async def _complete(
     if not (is_undeclared or upstream.offers("completions")):
         return {"completion": {"values": []}}
     params = {**params, "ref": {**ref, key: raw}}
-    return await forward(upstream, "completion/complete", params, request, upstreams)
+    return await forward(upstream, "completion/complete", params, request)
 
 
 async def _find_owner(

@@ -73,6 +73,14 @@ class SessionIds(Protocol):
         """Reject an id from now on; an invalid one is ignored."""
 
 
+def _with_expiry(
+    data: SessionData, lifetime: float | None, clock: Callable[[], float]
+) -> SessionData:
+    if lifetime is None:
+        return data
+    return attrs.evolve(data, expires_at=int(clock() + lifetime))
+
+
 class SealedIds:
     """Ids that contain the session's data, encrypted (JWE, ``dir`` with ``A256GCM``).
 
@@ -151,9 +159,7 @@ class SealedIds:
         """
         from mcpwire.auth.jwt import seal
 
-        if self._lifetime is not None:
-            expires_at = int(self._clock() + self._lifetime)
-            data = attrs.evolve(data, expires_at=expires_at)
+        data = _with_expiry(data, self._lifetime, self._clock)
         id = seal(encode_session(data), self._keys[0], kind=JWE_TYPE)
         if len(id) > self._max_length:
             raise InvalidRequest(
@@ -233,10 +239,7 @@ class HandleIds:
         Raises:
             InvalidRequest: The data is too large.
         """
-        if self._lifetime is not None:
-            expires_at = int(self._clock() + self._lifetime)
-            data = attrs.evolve(data, expires_at=expires_at)
-        text = encode_session(data)
+        text = encode_session(_with_expiry(data, self._lifetime, self._clock))
         if len(text) > MAX_STORED_BYTES:
             raise InvalidRequest(
                 f"the session would take {len(text)} bytes, more than the limit of "

@@ -81,8 +81,7 @@ async def _handle_task_request(
     if owner is None:
         raise InvalidParams("unknown task")
     upstream, raw = owner
-    params = {**params, "taskId": raw}
-    result = await forward(upstream, method, params, request, upstreams)
+    result = await forward(upstream, method, {**params, "taskId": raw}, request)
     name = upstreams.downstream.tasks.claim(upstream.name, raw)
     return replace_task_id(result, raw, name)
 
@@ -128,17 +127,15 @@ async def _list_tasks(
     tasks: list[Any] = []
     for upstream in _task_servers(request, upstreams):
         if upstream.offers("tasks.list"):
-            tasks += await _list_server_tasks(upstream, request, upstreams)
+            tasks += await _list_server_tasks(upstream, request)
     return {"tasks": tasks}
 
 
-async def _list_server_tasks(
-    upstream: Upstream, request: RequestContext, upstreams: Upstreams
-) -> list[Any]:
-    tasks, entries, cursor = upstreams.downstream.tasks, [], None
-    for _ in range(upstreams.gateway.limits.pages):
+async def _list_server_tasks(upstream: Upstream, request: RequestContext) -> list[Any]:
+    tasks, entries, cursor = upstream.downstream.tasks, [], None
+    for _ in range(upstream.upstreams.gateway.limits.pages):
         params: Json = {} if cursor is None else {"cursor": cursor}
-        page = await forward(upstream, "tasks/list", params, request, upstreams)
+        page = await forward(upstream, "tasks/list", params, request)
         items = page.get("tasks")
         for item in items if type(items) is list else ():
             raw = item.get("taskId") if type(item) is dict else None
@@ -173,9 +170,8 @@ class WatchedTasks:
                 continue
             upstream, raw = owner
             try:
-                accepted = await upstream.client.subscribe_to(
-                    Filter(task_ids=frozenset((raw,)))
-                )
+                requested = Filter(task_ids=frozenset((raw,)))
+                accepted = await upstream.client.subscriptions.add(requested, {})
             except MCPError as error:
                 logger.debug("%r refused a subscription: %s", upstream.name, error)
                 continue
@@ -186,8 +182,9 @@ class WatchedTasks:
     async def remove(self, name: str) -> None:
         """Cancel the subscription to a task."""
         upstream, raw = self._watched.pop(name)
+        requested = Filter(task_ids=frozenset((raw,)))
         try:
-            await upstream.client.unsubscribe_from(Filter(task_ids=frozenset((raw,))))
+            await upstream.client.subscriptions.remove(requested, {})
         except MCPError as error:
             logger.debug("%r: %s", upstream.name, error)
 

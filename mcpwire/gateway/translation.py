@@ -88,8 +88,12 @@ def convert_request(
     converted = _remove_progress_token(params)
     if method == methods.ELICIT:
         return _convert_elicitation(converted, revision, new_id)
-    if method == methods.SAMPLE and revision < _NOV_2025:
-        return _split_messages(converted)
+    messages = converted.get("messages")
+    is_older = method == methods.SAMPLE and revision < _NOV_2025
+    if is_older and type(messages) is list:
+        converted["messages"] = [
+            single for message in messages for single in _split_message(message)
+        ]
     return converted
 
 
@@ -119,17 +123,8 @@ def _convert_elicitation(
     return params
 
 
-def _split_messages(params: dict[str, Any]) -> dict[str, Any]:
-    """Split messages so that each has one content block, as before SEP-1577."""
-    messages = params.get("messages")
-    if type(messages) is list:
-        params["messages"] = [
-            single for message in messages for single in _split_message(message)
-        ]
-    return params
-
-
 def _split_message(message: Any) -> list[Any]:
+    """Split a message into some with one content block each, as before SEP-1577."""
     content = message.get("content") if type(message) is dict else None
     if type(content) is not list:
         return [message]

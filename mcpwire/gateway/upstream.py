@@ -35,6 +35,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.gateway import translation
+from mcpwire.gateway.catalog import KINDS, ServerList
 from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.forwarding import with_forwarded_headers
 from mcpwire.protocol.client_features import ClientFeatures, ServerRequest
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.upstreams import Upstreams
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
-    from mcpwire.protocol.negotiation import Agreement, Profile
+    from mcpwire.protocol.negotiation import Agreement
     from mcpwire.server.notifications import Hub
     from mcpwire.server.request import NotifyFn
     from mcpwire.transports.base import CallHandle, ReplyFn
@@ -86,6 +87,7 @@ class Upstream:
         self.name = planned.name
         self.problem: Exception | None = None  # the last error of connecting
         self.retry_at = 0.0  # time of the next attempt, by the loop's clock
+        self.lists = {kind: ServerList(self, kind) for kind in KINDS}
         self.problems: dict[str, Exception] = {}  # errors of its lists, by method
         self.calls = 0
         self.in_flight = translation.InFlightCalls[RelayedCall]()
@@ -122,7 +124,7 @@ class Upstream:
     @property
     def agreement(self) -> Agreement | None:
         """The result of the handshake; ``None`` before."""
-        return self.client.profile.agreement
+        return self.client.connection.profile.agreement
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -240,7 +242,7 @@ class Upstream:
     def mark_list_changed(self, kind: str) -> None:
         """Mark a list as stale, and notify clients of the change."""
         # In this order, so that no client gets the old list after the notification.
-        self.upstreams.catalog.mark_stale(kind, self.name)
+        self.mark_stale(kind)
         self.change_throttle.notify(f"notifications/{kind}/list_changed")
 
     def on_reconnect(self) -> None:
@@ -250,7 +252,17 @@ class Upstream:
             if self.offers(kind):
                 self.mark_list_changed(kind)
             else:
-                self.upstreams.catalog.mark_stale(kind, self.name)
+                self.mark_stale(kind)
+
+    def mark_stale(self, kind: str) -> None:
+        """Mark a list as stale: the next reader fetches it again."""
+        for list_kind in ("resources", "templates") if kind == "resources" else (kind,):
+            self.lists[list_kind].version += 1
+
+    def cancel_fetches(self) -> None:
+        """Cancel the running fetches of lists."""
+        for each in self.lists.values():
+            each.close()
 
     def _relay_resource_update(self, params: dict[str, Any]) -> None:
         # 2025-11-25 server/resources, "Subscriptions": the URI may be that of a part
@@ -335,7 +347,7 @@ class Upstream:
         Clients that share a session at the server get the lowest of their levels there;
         each message is then filtered by the level of its client.
         """
-        client, profile = self.client, self.client.profile
+        client, profile = self.client, self.client.connection.profile
         is_shared = self.downstream.session is None
         has_levels = profile.agreement is not None and profile.offers("logging")
         if is_shared and not (
@@ -518,6 +530,8 @@ class RelayClient(Client):
         self._upstream = upstream
         limits = attrs.evolve(limits, inbound=max(limits.inbound, MIN_INBOUND_LIMIT))
         super().__init__(target, limits=limits, **options)
+        self.connection, self.requests = self._connection, self._requests
+        self.subscriptions = self._subscriptions
         inbound: Any = self._connection.inbound
         inbound.upstream = upstream
         inbound.missed_hooks.append(self._on_reconnect)
@@ -561,35 +575,12 @@ class RelayClient(Client):
             except MCPError:
                 continue
 
-    @property
-    def connection(self) -> RelayConnection:
-        """The connection."""
-        return self._connection
-
-    @property
-    def requests(self) -> Requests:
-        """The sender of requests."""
-        return self._requests
-
-    @property
-    def profile(self) -> Profile:
-        """The negotiated properties of all requests."""
-        return self._connection.profile
-
     def may_repeat(self, method: str, params: Mapping[str, Any]) -> bool | None:
         """Return whether a tool's hints allow a repeated call; ``None``: unknown."""
         name = params.get("name")
         if method != "tools/call" or type(name) is not str:
             return None
         return self._may_repeat(name, None)
-
-    async def subscribe_to(self, requested: Filter) -> Filter:
-        """Subscribe to more notifications; return those that the server accepts."""
-        return await self._subscriptions.add(requested, {})
-
-    async def unsubscribe_from(self, requested: Filter) -> None:
-        """Undo one `subscribe_to`."""
-        await self._subscriptions.remove(requested, {})
 
 
 MERGE_WINDOW_S: Final = 0.05

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InternalError, TransportError
 from mcpwire.gateway.catalog import RECOVERY_WAIT_S, RETRY_S, Catalog
+from mcpwire.gateway.downstream import Downstream
 from mcpwire.gateway.merging import CAPABILITIES, merge_capabilities, merge_instructions
 from mcpwire.gateway.subscriptions import move_subscriptions
 from mcpwire.gateway.tasks import task_capabilities
@@ -29,7 +30,7 @@ from mcpwire.versions import Era
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from mcpwire.gateway.downstream import Downstream
+    from mcpwire.gateway.dispatcher import Requester
     from mcpwire.gateway.gateway import Gateway
     from mcpwire.gateway.plan import Plan
     from mcpwire.gateway.subscriptions import ResourceSubscription
@@ -52,20 +53,15 @@ class Upstreams:
     """
 
     def __init__(
-        self,
-        gateway: Gateway,
-        plan: Plan,
-        downstream: Downstream,
-        *,
-        headers: Mapping[str, str],
+        self, gateway: Gateway, requester: Requester, session: Session | None = None
     ) -> None:
         self.gateway = gateway
-        self.plan = plan
-        self.downstream = downstream
-        self.headers = headers
+        self.plan = requester.plan
+        self.downstream = Downstream(gateway, requester, session)
+        self.headers = requester.headers
         self.hub = Hub()
         # In the plan's order, including failed connections.
-        self.members = {each.name: Upstream(self, each) for each in plan.servers}
+        self.members = {each.name: Upstream(self, each) for each in self.plan.servers}
         self.catalog = Catalog(self)
         self.users = 0  # running requests, and sessions that share the set
         self.used_at = 0.0  # end of the last use, by the loop's clock
@@ -185,7 +181,9 @@ class Upstreams:
         removed = [each for each in before.values() if each not in members.values()]
         added = [each for each in members.values() if each not in before.values()]
         for upstream in removed:
-            self.catalog.remove_server(upstream)
+            upstream.cancel_fetches()
+        if removed:
+            self.catalog.forget()
         levels = {
             level
             for upstream in before.values()
@@ -223,7 +221,8 @@ class Upstreams:
     async def aclose(self) -> None:
         """Close all connections in parallel, within the time limits of a client."""
         self.is_closed = True
-        self.catalog.close()
+        for upstream in self.members.values():
+            upstream.cancel_fetches()
         for task in self._retry_tasks:
             task.cancel()
         self.downstream.suspended.close()
@@ -325,21 +324,20 @@ class UpstreamsBusy(HttpRefusal, InternalError):
 
 
 class UpstreamPool:
-    """The open sets, those of sessions and shared ones.
+    """The sets of sessions and the shared ones.
 
     At most `maximum` sets are open at once; a shared set is closed after `idle` seconds
-    without use. `close` starts closing a set, and calls `discard`.
+    without use.
     """
 
-    def __init__(
-        self, *, maximum: int, idle: float, close: Callable[[Upstreams], object]
-    ) -> None:
+    def __init__(self, *, maximum: int, idle: float) -> None:
         self._maximum = maximum
         self._idle = idle
-        self._close = close
         self._sets: FairPool[Upstreams] = FairPool()
+        self.session_sets: set[Upstreams] = set()
         self._shared: dict[Hashable, Upstreams] = {}
         self._opening: dict[Upstreams, asyncio.Task[None]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.touch = self._sets.touch  # called for each request of a session
 
@@ -398,7 +396,7 @@ class UpstreamPool:
         if self._opening.pop(upstreams, None) is None:
             return
         if opening.cancelled() or opening.exception() is not None:
-            self._close(upstreams)
+            self.close(upstreams)
             return
         upstreams.is_open = True
         if upstreams in self._shared.values():
@@ -428,18 +426,18 @@ class UpstreamPool:
 
     def _end_set(self, upstreams: Upstreams) -> None:
         """Close a set, and end the sessions that use it."""
-        self.discard(upstreams)
         own = upstreams.downstream.session
         for session in upstreams.sessions.copy() if own is None else (own,):
             if session.end is not None:
                 session.end()
         if not upstreams.is_closed:
-            self._close(upstreams)
+            self.close(upstreams)
 
-    def discard(self, upstreams: Upstreams) -> None:
-        """Remove a set; cancel an attempt to open it."""
+    def close(self, upstreams: Upstreams) -> asyncio.Task[None]:
+        """Remove a set, also one that is being opened; close it in a new task."""
         self._sets.discard(upstreams)
-        upstreams.is_open = False
+        self.session_sets.discard(upstreams)
+        upstreams.is_open, upstreams.is_closed = False, True
         for identity, shared in self._shared.items():
             if shared is upstreams:
                 del self._shared[identity]
@@ -447,6 +445,12 @@ class UpstreamPool:
         opening = self._opening.pop(upstreams, None)
         if opening is not None:
             opening.cancel()
+        task = asyncio.get_running_loop().create_task(
+            upstreams.aclose(), name="mcpwire-gateway-close"
+        )
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return task
 
     def _close_idle_sets(self) -> None:
         self._timer = None
@@ -461,13 +465,17 @@ class UpstreamPool:
             earliest = min(upstreams.used_at for upstreams in self._shared.values())
             self._timer = loop.call_at(earliest + self._idle, self._close_idle_sets)
 
-    def close(self) -> None:
-        """Start closing all shared sets."""
+    async def aclose(self) -> None:
+        """Close all sets."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         for upstreams in self.shared:
             self._end_set(upstreams)
+        for upstreams in list(self.session_sets):
+            self.close(upstreams)
+        if self._closing:
+            await asyncio.wait(list(self._closing))
 
 
 def _may_end(upstreams: Upstreams) -> bool:

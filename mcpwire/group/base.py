@@ -9,14 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from mcpwire.errors import LocalProtocolError, MCPError, NotConnected, UnknownServer
-from mcpwire.group.member import (
-    HANDLERS,
-    Member,
-    check_arguments,
-    check_client_options,
-    pop_handlers,
-    split_options,
-)
+from mcpwire.group.member import HANDLERS, Member, check_arguments, split_options
 from mcpwire.group.reports import Report, ServerStatus
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
 from mcpwire.transports.targets import resolve_target
@@ -58,12 +51,9 @@ class GroupBase(Generic[ClientT]):
         make_client: Callable[..., ClientT] | None,
     ) -> None:
         check_arguments(concurrency, on_error, start, restart)
-        client_options, self._tool_options = split_options(options)
-        client_options = {"timeout": 30.0, "connect_timeout": 60.0, **client_options}
-        check_client_options(client_options)
-        self._handlers = pop_handlers(client_options)
-        self._client_options = client_options
-        self._limits = client_options.get("limits", DEFAULT_LIMITS)
+        split = split_options(options)
+        self._client_options, self._handlers, self._tool_options = split
+        self._limits = self._client_options.get("limits", DEFAULT_LIMITS)
         self.idle = check_timeout(idle, "idle")
         self.backoff = restart
         self._concurrency = concurrency
@@ -135,7 +125,9 @@ class GroupBase(Generic[ClientT]):
         return True
 
     def __repr__(self) -> str:
-        states = ", ".join(f"{each.server} {each.state}" for each in self._statuses())
+        states = ", ".join(
+            f"{name} {each.state}" for name, each in self.status().items()
+        )
         return f"<mcpwire.Group {states or 'empty'}>"
 
     @property
@@ -155,18 +147,12 @@ class GroupBase(Generic[ClientT]):
 
     def status(self) -> dict[str, ServerStatus]:
         """Return the current status of each configured server, by name."""
-        return {status.server: status for status in self._statuses()}
-
-    def _statuses(self) -> Iterator[ServerStatus]:
+        statuses: dict[str, ServerStatus] = {}
         for name in tuple(self._members):
-            entry = self._entries.get(name)
-            yield (
-                ServerStatus(
-                    server=name, state="idle", since=self._left_at.get(name, 0.0)
-                )
-                if entry is None
-                else entry.status()
-            )
+            entry, since = self._entries.get(name), self._left_at.get(name, 0.0)
+            idle = ServerStatus(server=name, state="idle", since=since)
+            statuses[name] = idle if entry is None else entry.status()
+        return statuses
 
     def instructions(self) -> dict[str, str]:
         """Return the `instructions` of the servers that sent them, by server name."""

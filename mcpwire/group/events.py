@@ -86,7 +86,7 @@ class GroupEvents:
         return self
 
     async def __anext__(self) -> GroupEvent:
-        event = await self._next(None)
+        event = await self.next()
         if event is None:
             raise StopAsyncIteration
         return event
@@ -101,9 +101,7 @@ class GroupEvents:
             ValueError: The timeout is zero, negative or NaN.
         """
         seconds = check_timeout(timeout)
-        return await self._next(None if seconds is None else monotonic() + seconds)
-
-    async def _next(self, deadline: float | None) -> GroupEvent | None:
+        deadline = None if seconds is None else monotonic() + seconds
         while True:
             self._wake.clear()
             while self._buffer:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from weakref import WeakSet
 
 import attrs
 
@@ -32,7 +33,6 @@ from mcpwire.errors import (
     GroupError,
     LocalProtocolError,
     MCPError,
-    RequestTimeout,
     ToolError,
     UnknownServer,
 )
@@ -46,6 +46,7 @@ from mcpwire.group.managed_server import (
 from mcpwire.group.member import Member
 from mcpwire.group.reports import log_fields, logger, warn
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
+from mcpwire.protocol.deadline import Deadline
 from mcpwire.transports.handlers import invoke
 from mcpwire.types import UNSET
 
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from mcpwire.group.reports import GroupEvent, Report
     from mcpwire.tools import ToolSet
     from mcpwire.tools.options import ToolOptions
-    from mcpwire.tools.toolset import OnChange
     from mcpwire.types import (
         CallToolResult,
         CompleteResult,
@@ -136,7 +136,7 @@ class Group(GroupBase[Client]):
             restart=restart,
             make_client=make_client,
         )
-        self.source = GroupSource(self)
+        self.tool_sets: WeakSet[ToolSet] = WeakSet()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._slots: asyncio.Semaphore | None = None
         self._background: set[asyncio.Task[Any]] = set()
@@ -188,11 +188,9 @@ class Group(GroupBase[Client]):
             for name in servers:
                 self._check_can_connect(name)
             self._add_members(servers)
-        names = tuple(self._members if servers is None else servers)
-        # A server in the group keeps its entry, unless `servers` gives a new target.
         entries = [
-            (servers is None and self._entries.get(name)) or self._add_server(name)
-            for name in names
+            self._entry_to_connect(name, is_target_new=servers is not None)
+            for name in tuple(self._members if servers is None else servers)
             if self._members[name].enabled and not self._is_ready(name)
         ]
         failed: dict[str, Exception] = {}
@@ -203,7 +201,7 @@ class Group(GroupBase[Client]):
                 self._attempt_connect(entry, failed, connected),
                 name="mcpwire-group-attempt",
             )
-            for entry in map(self._entry_to_connect, entries)
+            for entry in entries
         }
         try:
             await self._wait_for_all(attempts)
@@ -331,7 +329,7 @@ class Group(GroupBase[Client]):
         Can be called from any task, and repeatedly; the group can be connected again.
         Raises the errors of `disconnect_all`, after everything is closed.
         """
-        self.source.notify(None)
+        self.notify_tool_sets(None)
         try:
             await self.disconnect_all()
         finally:
@@ -357,7 +355,7 @@ class Group(GroupBase[Client]):
 
         self._check_loop()
         merged: Any = {**self._tool_options, **options}
-        tools = ToolSet(self.source, **merged)
+        tools = ToolSet(self, **merged)
         await tools.refresh()
         return tools
 
@@ -564,23 +562,17 @@ class Group(GroupBase[Client]):
             timeout = entry.member.timeout
         if timeout is UNSET:
             timeout = self._client_options["timeout"]
-        limit = check_timeout(timeout)
-        started = monotonic()
+        deadline = Deadline(monotonic(), check_timeout(timeout))
         try:
-            async with asyncio.timeout(limit) as scope:
+            async with asyncio.timeout(deadline.timeout) as scope:
                 await entry.connect()
         except TimeoutError as error:
-            if isinstance(error, MCPError) or not scope.expired() or limit is None:
+            if isinstance(error, MCPError) or not scope.expired():
                 raise
-            raise RequestTimeout(
-                method=operation,
-                timeout=limit,
-                elapsed=monotonic() - started,
-                detail="the server was being connected",
-            ) from None
-        if limit is None:
-            return options
-        return {**options, "timeout": max(limit - (monotonic() - started), 0.001)}
+            detail = "the server was being connected"
+            raise deadline.error(operation, monotonic(), detail) from None
+        left = deadline.remaining(monotonic())
+        return options if left is None else {**options, "timeout": max(left, 0.001)}
 
     async def _notify_roots(self, server: str, client: Client) -> None:
         try:
@@ -677,7 +669,25 @@ class Group(GroupBase[Client]):
         """Deliver a notification; called by `ManagedServer`."""
         self._bus.deliver(server, method, params, size)
         if method == "notifications/tools/list_changed":
-            self.source.notify(server)
+            self.notify_tool_sets(server)
+
+    def notify_tool_sets(self, server: str | None) -> None:
+        """Report that a server's tools may have changed; ``None``: group closed."""
+        for tools in tuple(self.tool_sets):
+            tools.handle_change(server)
+
+    async def fetch_tools(self, server: str) -> list[Tool]:
+        """Return a server's tools for a set; none if it did not declare any."""
+        try:
+            client = await self.connect_in_turn(server)
+            capabilities = client.capabilities
+            if capabilities is not None and capabilities.tools is None:
+                return []
+            return await self.list_tools(server)
+        except MCPError:
+            raise
+        except Exception as error:
+            raise GroupError(f"{type(error).__name__}: {error}") from error
 
     def _add_lazy_servers(self) -> None:
         """Add an entry for every enabled server, if servers are connected lazily."""
@@ -707,10 +717,12 @@ class Group(GroupBase[Client]):
         self._entries[name] = entry
         return entry
 
-    def _entry_to_connect(self, entry: ManagedServer) -> ManagedServer:
-        """Return the entry to connect: a new one if this one has only failed."""
-        if entry.state in {"failed", "needs_auth"} and not entry.has_connected:
-            return self._add_server(entry.name)
+    def _entry_to_connect(self, name: str, *, is_target_new: bool) -> ManagedServer:
+        """Return a server's entry; a new one if the target is new, or it has failed."""
+        entry = None if is_target_new else self._entries.get(name)
+        has_failed = entry is not None and entry.state in {"failed", "needs_auth"}
+        if entry is None or (has_failed and not entry.has_connected):
+            return self._add_server(name)
         return entry
 
     def _remove_server(self, entry: ManagedServer) -> None:
@@ -718,7 +730,7 @@ class Group(GroupBase[Client]):
         del self._entries[entry.name]
         self._left_at[entry.name] = monotonic()
         entry.leave()
-        self.source.notify(entry.name)
+        self.notify_tool_sets(entry.name)
 
     def _entry(self, server: str) -> ManagedServer:
         entry = self._entries.get(server)
@@ -797,39 +809,3 @@ async def _log_call(
 
 def _default_client(_: str, target: Any, **options: Any) -> Client:
     return Client(target, **options)
-
-
-class GroupSource:
-    """The source of a group's tool sets: lists tools and reports changes."""
-
-    def __init__(self, group: Group) -> None:
-        self.group = group
-        self._callbacks: dict[object, OnChange] = {}
-
-    async def list_tools(self, server: str) -> list[Tool]:
-        """Return all tools of a server; none if it did not declare the capability."""
-        try:
-            client = await self.group.connect_in_turn(server)
-            capabilities = client.capabilities
-            if capabilities is not None and capabilities.tools is None:
-                return []
-            return await self.group.list_tools(server)
-        except MCPError:
-            raise
-        except Exception as error:
-            raise GroupError(f"{type(error).__name__}: {error}") from error
-
-    def on_change(self, callback: OnChange) -> Callable[[], None]:
-        """Register a callback for changes; return a function that removes it."""
-        key = object()
-        self._callbacks[key] = callback
-
-        def unregister() -> None:
-            self._callbacks.pop(key, None)
-
-        return unregister
-
-    def notify(self, server: str | None) -> None:
-        """Report that a server's tools may have changed; ``None``: group closed."""
-        for callback in tuple(self._callbacks.values()):
-            callback(server)

@@ -27,6 +27,7 @@ from mcpwire.errors import (
     RequestTimeout,
 )
 from mcpwire.group.reports import ServerStatus, warn
+from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.retry import RestartBackoff
 from mcpwire.transports.base import is_cancelled_here, wait_shared
 
@@ -213,7 +214,7 @@ class ManagedServer:
         if not self._is_reconnecting:  # else the reconnecting task ends by itself
             self._stop_restarting()
         self._record_use()
-        self._group.source.notify(self.name)
+        self._group.notify_tool_sets(self.name)
 
     # Events of the client (`client.inbound.Observer`)
 
@@ -230,13 +231,16 @@ class ManagedServer:
         elif self.has_connected:
             lost = self.client.lost
             if lost is None:  # a user closed the client
-                self.has_connected = False
-                self._claims = 0
-                self._stop_restarting()
-                self._set_state("idle")
-                self._group.source.notify(self.name)
+                self._set_idle()
+                self._group.notify_tool_sets(self.name)
             elif self.state == "ready":
                 self._handle_lost(lost)
+
+    def _set_idle(self) -> None:
+        self.has_connected = False
+        self._claims = 0
+        self._stop_restarting()
+        self._set_state("idle")
 
     def _handle_lost(self, error: Exception) -> None:
         self._set_state("lost", error)
@@ -297,9 +301,11 @@ class ManagedServer:
         self._used_at = monotonic()
         idle = self._group.idle
         if self.is_lazy and idle is not None and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(
-                idle, self._close_if_idle
-            )
+            self._start_idle_timer(idle)
+
+    def _start_idle_timer(self, delay: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(delay, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         """Close the connection if it was idle for long enough, else wait again."""
@@ -309,15 +315,9 @@ class ManagedServer:
             return
         remaining = self._used_at + idle - monotonic()
         if self._is_in_use or remaining > 0:
-            delay = remaining if remaining > 0 else idle
-            self._timer = asyncio.get_running_loop().call_later(
-                delay, self._close_if_idle
-            )
+            self._start_idle_timer(remaining if remaining > 0 else idle)
             return
-        self.has_connected = False
-        self._claims = 0
-        self._stop_restarting()
-        self._set_state("idle")
+        self._set_idle()
         self._closing_idle = asyncio.get_running_loop().create_task(
             self._close_idle(), name=f"mcpwire-group-rest-{self.name}"
         )
@@ -370,7 +370,7 @@ class ManagedServer:
         ]
         for task in pending:
             task.cancel()
-        started = monotonic()
+        deadline = Deadline(monotonic(), self.close_timeout)
         try:
             async with asyncio.timeout(self.close_timeout) as scope:
                 if pending:
@@ -379,11 +379,7 @@ class ManagedServer:
         except TimeoutError as error:
             if isinstance(error, RequestTimeout) or not scope.expired():
                 raise
-            raise RequestTimeout(
-                method="close",
-                timeout=self.close_timeout,
-                elapsed=monotonic() - started,
-            ) from None
+            raise deadline.error("close", monotonic()) from None
         finally:
             self.has_connected = False
             self._set_state("idle")

@@ -172,14 +172,8 @@ class Member(MemberOptions):
 
     def rules(self) -> ServerRules:
         """Return the rules for this server's tools."""
-        return ServerRules(
-            allow=self.allow,
-            deny=self.deny,
-            confirm=self.confirm,
-            strip_arguments=self.strip_arguments,
-            trace_context=self.trace_context,
-            trace_argument=self.trace_argument,
-        )
+        names = (field.name for field in attrs.fields(ServerRules))
+        return ServerRules(**{name: getattr(self, name) for name in names})
 
     def client_options(self) -> dict[str, Any]:
         """Return the client options that override the group's."""
@@ -187,7 +181,10 @@ class Member(MemberOptions):
         return {name: value for name, value in values if value is not UNSET}
 
 
-_TIMEOUTS: Final = ("keepalive", "max_timeout", "probe_timeout")
+_TIMEOUTS: Final = (
+    *("timeout", "connect_timeout"),
+    *("keepalive", "max_timeout", "probe_timeout"),
+)
 
 
 def check_arguments(concurrency: Any, on_error: Any, start: Any, restart: Any) -> None:
@@ -202,34 +199,26 @@ def check_arguments(concurrency: Any, on_error: Any, start: Any, restart: Any) -
         raise ValueError(f"restart must be a Backoff or None, got {restart!r}")
 
 
-def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options of clients and the options of tool sets."""
-    own = {name: options[name] for name in CLIENT_OPTIONS if name in options}
-    tool_options = {name: options[name] for name in options if name not in own}
-    if tool_options:  # imported only where there are any
+def split_options(
+    options: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Check and return the options of clients, of their handlers and of tool sets."""
+    tools = {name: options[name] for name in options if name not in CLIENT_OPTIONS}
+    if tools:  # imported only where there are any
         from mcpwire.tools.options import ToolOptions
 
-        for name in tool_options:
+        for name in tools:
             if name not in ToolOptions.__annotations__:
                 raise TypeError(f"a group got an unexpected keyword argument {name!r}")
-    return own, tool_options
-
-
-def check_client_options(options: Mapping[str, Any]) -> None:
-    """Raise for options that no client accepts."""
-    for name in ("timeout", "connect_timeout", *_TIMEOUTS):
-        check_timeout(options.get(name), name)
-    parse_mode(options.get("mode", "auto"))
-
-
-def pop_handlers(options: dict[str, Any]) -> dict[str, Any]:
-    """Remove the handlers from the client options; check and return them."""
-    handlers: dict[str, Any] = {}
-    for name in HANDLERS:
-        if name in options:
-            handlers[name] = options.pop(name)
+    own = {name: options[name] for name in CLIENT_OPTIONS if name in options}
+    client_options = {"timeout": 30.0, "connect_timeout": 60.0, **own}
+    for name in _TIMEOUTS:
+        check_timeout(client_options.get(name), name)
+    parse_mode(client_options.get("mode", "auto"))
+    handlers: dict[str, Any]
+    handlers = {name: client_options.pop(name) for name in HANDLERS if name in own}
     if handlers:
         from mcpwire.protocol.client_features import ClientFeatures
 
         ClientFeatures(**handlers)
-    return handlers
+    return client_options, handlers, tools

@@ -95,7 +95,7 @@ class ToolSet(ForwardingFacade, ReadOnlyToolSet):
     called on the event loop of the group.
 
     Args:
-        source: The servers that have the tools.
+        group: The servers that have the tools.
         options: `ToolOptions`.
 
     Raises:

@@ -15,8 +15,7 @@ import itertools
 import logging
 import os
 import time
-import weakref
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -48,12 +47,12 @@ from mcpwire.types import CallToolResult, TextContent, decode, encode
 from mcpwire.types._base import TRACE_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Unpack
 
     from mcpwire.client import CallOptions
     from mcpwire.exporters import Export, ExportForm
-    from mcpwire.group.group import GroupSource
+    from mcpwire.group.group import Group
     from mcpwire.tools.catalog import CatalogEntry, Costs
     from mcpwire.tools.names import Collision
     from mcpwire.tools.options import Approve, Errors, ToolOptions
@@ -71,11 +70,6 @@ REBUILD_INTERVAL_FACTOR: Final = 5
 servers that change at the same time cost no more than a few."""
 
 
-OnChange: TypeAlias = "Callable[[str | None], None]"
-"""Called with a server after its tools may have changed: its list changed, or it
-reconnected, joined or left. ``None``: the source was closed. It must not block."""
-
-
 MAX_COMPARED_NAMES: Final = 2_000
 """The number of names that an unknown name is compared with."""
 
@@ -84,10 +78,10 @@ MAX_COMPARED_LENGTH: Final = 200
 
 
 class ReadOnlyToolSet:
-    """A read-only view of the tools of all servers of a source."""
+    """A read-only view of the tools of all servers of a group."""
 
-    def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
-        self._source = source
+    def __init__(self, group: Group, **options: Unpack[ToolOptions]) -> None:
+        self._group = group
         self._options = Options(**options)
         self._server_tools: dict[str, ServerTools] = {}
         self._problems: dict[str, Exception] = {}
@@ -270,31 +264,22 @@ class ToolSet(ReadOnlyToolSet):
     called on the event loop of the group.
 
     Args:
-        source: The servers that have the tools.
+        group: The servers that have the tools.
         options: `ToolOptions`.
 
     Raises:
         ValueError: An option is out of range; the message names it.
     """
 
-    def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
-        super().__init__(source, **options)
+    def __init__(self, group: Group, **options: Unpack[ToolOptions]) -> None:
+        super().__init__(group, **options)
         self._listings: dict[str, _Listing] = {}
         # Listings after changes in close succession, and the time of the last one.
         self._rounds: dict[str, tuple[int, float]] = {}
         self._refreshing = 0
         self._next_rebuild_at = 0.0
         self._rebuild_timer: asyncio.TimerHandle | None = None
-        # A weak method: the source must not keep the set alive.
-        weak_callback = weakref.WeakMethod(self._on_change)
-
-        def forward(server: str | None) -> None:
-            callback = weak_callback()
-            if callback is not None:
-                callback(server)
-
-        self._unsubscribe = weakref.finalize(self, source.on_change(forward))
-        self._unsubscribe.atexit = False
+        group.tool_sets.add(self)
 
     # Listing...
 
@@ -311,7 +296,7 @@ class ToolSet(ReadOnlyToolSet):
         futures: list[asyncio.Future[None]] = []
         self._refreshing += 1
         try:
-            for server in servers or self._source.group:
+            for server in servers or self._group:
                 futures.append(asyncio.get_running_loop().create_future())
                 self._start_listing(server, futures[-1])
             if futures:
@@ -333,17 +318,18 @@ class ToolSet(ReadOnlyToolSet):
 
         The tools can still be called. It may be called twice.
         """
-        self._unsubscribe()
+        self._group.tool_sets.discard(self)
         tasks = self._cancel_all()
         if tasks:
             await asyncio.wait(tasks)
 
-    def _on_change(self, server: str | None) -> None:
+    def handle_change(self, server: str | None) -> None:
+        """List a server's tools anew; ``None``: the group was closed."""
         if server is None:
-            self._unsubscribe()
+            self._group.tool_sets.discard(self)
             self._cancel_all()
-            return
-        self._start_listing(server)
+        else:
+            self._start_listing(server)
 
     def _start_listing(
         self, server: str, waiter: asyncio.Future[None] | None = None
@@ -352,7 +338,7 @@ class ToolSet(ReadOnlyToolSet):
         known = self._listings.get(server)
         listing = self._listings[server] = known or _Listing()
         listing.is_outdated = True
-        if server not in self._source.group:  # its successor is listed at once
+        if server not in self._group:  # its successor is listed at once
             self._rounds.pop(server, None)
             listing.wake.set()
         if waiter is None:
@@ -372,7 +358,7 @@ class ToolSet(ReadOnlyToolSet):
         try:
             while listing.is_outdated:
                 delay = DELAYS_S[min(rounds, len(DELAYS_S) - 1)]
-                is_connected = server in self._source.group
+                is_connected = server in self._group
                 seconds = ended_at + delay - loop.time() if is_connected else 0.0
                 await self._pause(listing, seconds)
                 rounds = rounds + 1 if seconds > 0 else 1
@@ -405,12 +391,12 @@ class ToolSet(ReadOnlyToolSet):
 
     async def _list_tools(self, server: str) -> None:
         """List a server's tools for the next `_rebuild`; record a failure."""
-        group, selected = self._source.group, self._options.extras
+        group, selected = self._group, self._options.extras
         if server not in group:
             return
         extras: list[Tool] = []
         try:
-            tools = await self._source.list_tools(server)
+            tools = await group.fetch_tools(server)
             if selected:
                 extras = extra_tools(group.client_of(server).capabilities, selected)
         except MCPError as error:
@@ -428,7 +414,7 @@ class ToolSet(ReadOnlyToolSet):
 
     def _rebuild(self) -> None:
         """Rebuild all views from the stored tools, atomically."""
-        order = dict.fromkeys(self._source.group)
+        order = dict.fromkeys(self._group)
         known = self._server_tools
         tools = {server: known[server] for server in order if server in known}
         try:
@@ -637,7 +623,7 @@ class ToolSet(ReadOnlyToolSet):
     async def _send(
         self, view: ToolView, arguments: dict[str, Any] | None, options: dict[str, Any]
     ) -> CallToolResult:
-        extra, group = view.extra, self._source.group
+        extra, group = view.extra, self._group
         if extra is None:
             return await group.call_tool(view.server, view.tool, arguments, **options)
         given = arguments or {}

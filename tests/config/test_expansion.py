@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpwire.config.expansion import ExpandedText, expand, read_variables
+from mcpwire.config.document import ExpandedText, expand, read_variables
 from mcpwire.wire.urls import mask_url
 
 SET = {"A": "alpha", "B": "${A}", "EMPTY": "", "lower_1": "one", "userHome": ""}

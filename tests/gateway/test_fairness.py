@@ -78,7 +78,7 @@ async def test_initialize_alone_opens_no_server_connections():
         assert all(result == results[0] for result in results)
         assert "tools" in results[0]["capabilities"]
         # The first session connected, so that the server's capabilities were known.
-        assert (server.opened, len(gateway.session_sets)) == (1, 120)
+        assert (server.opened, len(gateway.pool.session_sets)) == (1, 120)
         await honest.used()
         assert server.opened == 2
     assert server.open == 0
@@ -114,7 +114,7 @@ async def test_least_recently_used_set_of_a_client_is_evicted():
         used, unused = await honest.used(), await honest.used()
         assert (await honest.use(used)).status_code == 200
         await honest.used()
-        ids = [each.downstream.session.id for each in gateway.session_sets]
+        ids = [each.downstream.session.id for each in gateway.pool.session_sets]
         assert used in ids
         assert unused not in ids
 
@@ -183,8 +183,8 @@ async def test_session_whose_set_was_closed_reconnects():
     server = Counted(named("a", "x"))
     async with visited({"a": server}) as (gateway, stranger, _):
         session = await stranger.opened()
-        (upstreams,) = gateway.session_sets
-        await gateway.close_in_background(upstreams)
+        (upstreams,) = gateway.pool.session_sets
+        await gateway.pool.close(upstreams)
         responses = [await stranger.use(session) for _ in range(2)]
         assert responses[1].json()["result"]["content"]
         assert len(gateway.pool) == server.open == 1

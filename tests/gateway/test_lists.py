@@ -386,7 +386,7 @@ async def test_change_during_a_fetch_causes_another_fetch():
         await slow.list_requested.wait()
         slow.names = ["new"]
         [upstreams] = gateway.pool.shared
-        upstreams.catalog.mark_stale("tools", "s")
+        upstreams.members["s"].mark_stale("tools")
         second = asyncio.create_task(client.list_tools())
         await asyncio.sleep(0)  # one loop iteration
         slow.may_answer.set()
@@ -429,7 +429,7 @@ async def test_call_of_a_known_tool_does_not_fetch_a_stale_list():
         await client.list_tools()
         slow.may_answer.clear()
         [upstreams] = gateway.pool.shared
-        upstreams.catalog.mark_stale("tools", "s")
+        upstreams.members["s"].mark_stale("tools")
         assert (await client.call_tool("s_old")).content == []
         assert slow.list_requests == 1
 
@@ -440,8 +440,8 @@ async def test_only_the_changed_server_is_listed_again():
     async with mcpwire.Client(gateway) as client:
         await client.list_tools()
         [upstreams] = gateway.pool.shared
-        upstreams.catalog.mark_stale("tools", "a")
-        upstreams.catalog.mark_stale("prompts", "a")
+        upstreams.members["a"].mark_stale("tools")
+        upstreams.members["a"].mark_stale("prompts")
         assert tool_names(await client.list_tools()) == ["a_x", "b_y"]
     counts = [fetches(each) for each in (first, second)]
     assert counts == [2, 1]

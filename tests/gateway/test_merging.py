@@ -357,12 +357,12 @@ NAMES = {"a:b": "mcpgw://x/a%3Ab"}
     ],
 )
 def test_contents_get_the_uris_that_clients_know(contents, expected):
-    renamed, changed = replace_uris(contents, NAMES)
-    assert changed is (expected is not None)
+    result = {"contents": contents}
+    renamed = replace_uris(result, "contents", NAMES)
     if expected is None:
-        assert renamed is contents
+        assert renamed is result
     else:
-        assert renamed == expected
+        assert renamed == {"contents": expected}
 
 
 LINK = {"type": "resource_link", "uri": "a:b", "name": "n"}

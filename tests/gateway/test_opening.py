@@ -51,7 +51,7 @@ async def test_on_error_raise_refuses_the_session_at_the_first_failure(era):
             pass
     text = f"{caught.value} {getattr(caught.value, 'negotiation', '')}"
     assert "'gone' could not be connected to" in text
-    assert not gateway.session_sets
+    assert not gateway.pool.session_sets
     assert len(gateway.pool.shared) == 0
 
 
@@ -216,7 +216,7 @@ async def test_servers_that_do_not_answer_keep_no_sets(monkeypatch):
         sets = []
         for _ in range(4):
             async with mcpwire.Client(gateway, mode="2025-11-25"):
-                sets += map(weakref.ref, gateway.session_sets)
+                sets += map(weakref.ref, gateway.pool.session_sets)
         gc.collect()
         assert [each() for each in sets] == [None] * 4
         assert len(gateway.unresponsive) == 2
@@ -263,7 +263,7 @@ async def test_client_timeout_during_connecting_leaves_no_session_set():
         await client.connect()
     await client.aclose()
     await gateway.aclose()
-    assert not gateway.session_sets
+    assert not gateway.pool.session_sets
 
 
 @on_a_virtual_clock

@@ -153,16 +153,19 @@ class Held:
         if self.problem is not None:
             raise self.problem
 
+    async def aclose(self):
+        pass
+
 
 def pool(maximum=2, idle=60.0):
     closed = []
 
-    def close(upstreams):
-        kept.discard(upstreams)
-        closed.append(upstreams)
+    class Observed(UpstreamPool):
+        def close(self, upstreams):
+            closed.append(upstreams)
+            return super().close(upstreams)
 
-    kept = UpstreamPool(maximum=maximum, idle=idle, close=close)
-    return kept, closed
+    return Observed(maximum=maximum, idle=idle), closed
 
 
 async def test_failed_opening_is_retried_by_the_next_caller():
@@ -175,7 +178,7 @@ async def test_failed_opening_is_retried_by_the_next_caller():
     assert await kept.open_shared("a", "me", lambda: good) is good
     assert kept.find("a") is good
     assert kept.find("b") is None
-    kept.close()
+    await kept.aclose()
 
 
 async def test_cancelled_waiter_leaves_the_set_to_the_others():
@@ -190,7 +193,7 @@ async def test_cancelled_waiter_leaves_the_set_to_the_others():
     assert await second is slow
     assert first.cancelled()
     assert closed == []
-    kept.close()
+    await kept.aclose()
     assert closed == [slow]
 
 
@@ -208,7 +211,7 @@ async def test_pool_over_its_maximum_closes_the_least_recently_used_set():
     await kept.open_shared("4", "me", lambda: four)
     assert closed == [two, three]
     assert kept.shared == [one, four]
-    kept.close()
+    await kept.aclose()
 
 
 async def test_pool_full_of_busy_sets_keeps_them_and_refuses_another():
@@ -228,7 +231,7 @@ async def test_pool_full_of_busy_sets_keeps_them_and_refuses_another():
     third = Held()
     assert await kept.open_shared("3", "me", lambda: third) is third
     assert closed == [opening]
-    kept.close()
+    await kept.aclose()
 
 
 async def test_newly_opened_set_is_not_closed_before_its_first_use():
@@ -241,7 +244,7 @@ async def test_newly_opened_set_is_not_closed_before_its_first_use():
     assert await waiting is first
     assert closed == []
     assert len(kept) == 1
-    kept.close()
+    await kept.aclose()
 
 
 @pytest.mark.system("L-O7")
@@ -315,8 +318,8 @@ async def test_ending_a_session_closes_its_connections():
     server = counted()
     async with Gateway({"a": server}) as gateway:
         async with mcpwire.Client(gateway, mode="2025-11-25"):
-            assert (server.open, len(gateway.session_sets)) == (1, 1)
-        assert (server.open, len(gateway.session_sets)) == (0, 0)
+            assert (server.open, len(gateway.pool.session_sets)) == (1, 1)
+        assert (server.open, len(gateway.pool.session_sets)) == (0, 0)
         assert not gateway.dispatcher._upstreams_by_session
         assert not gateway.dispatcher._closing
 
@@ -340,7 +343,7 @@ async def test_error_closing_one_server_does_not_keep_the_others_open(caplog):
     gateway = Gateway({"a": server, "b": fake("x")})
     client = mcpwire.Client(gateway, mode="2025-11-25")
     await client.connect()
-    [upstreams] = gateway.session_sets
+    [upstreams] = gateway.pool.session_sets
 
     async def fails():
         raise OSError("stuck")
@@ -359,7 +362,7 @@ async def test_initialize_of_an_open_session_returns_its_first_result():
         dispatcher = gateway.dispatcher
         session, result = await dispatcher.open_session(INITIALIZE, None)
         assert dispatcher.initialize(INITIALIZE, session) == (session, result)
-        (upstreams,) = gateway.session_sets
+        (upstreams,) = gateway.pool.session_sets
         assert list(upstreams.members) == ["a"]
         dispatcher.on_notification(session, "notifications/initialized", {})
         dispatcher.on_notification(session, "notifications/roots/list_changed", {})
@@ -369,7 +372,7 @@ async def test_initialize_of_an_open_session_returns_its_first_result():
         dispatcher.on_notification(session, "notifications/roots/list_changed", {})
         await dispatcher.wait_session_closed(session)
         await dispatcher.wait_session_closed(session)
-        assert not gateway.session_sets
+        assert not gateway.pool.session_sets
         stranger, _ = dispatcher.initialize(INITIALIZE, None)
         dispatcher.discard_session(stranger)
         with pytest.raises(mcpwire.InvalidRequest):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from mcpwire.errors import ConnectionClosed, MCPError, UnknownServer
 from mcpwire.types import CallToolResult, TextContent, Tool, ToolAnnotations
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterator
 
+    from mcpwire.tools import ToolSet
     from mcpwire.tools.rules import ServerRules
 
 
@@ -40,8 +42,7 @@ class Shelf:
         self.listed: list[str] = []
         self.enumerated = 0
         self.gate: asyncio.Event | None = None
-        self.callbacks: list[Any] = []
-        self.group = self
+        self.tool_sets: WeakSet[ToolSet] = WeakSet()
 
     def __iter__(self) -> Iterator[str]:
         self.enumerated += 1
@@ -58,20 +59,16 @@ class Shelf:
             raise UnknownServer(server)
         return SimpleNamespace(capabilities=self.capabilities)
 
-    def on_change(self, callback: Any) -> Any:
-        self.callbacks.append(callback)
-        return lambda: self.callbacks.remove(callback)
-
     def notify(self, server: str | None) -> None:
-        for callback in tuple(self.callbacks):
-            callback(server)
+        for tools in tuple(self.tool_sets):
+            tools.handle_change(server)
 
     def change(self, server: str, tools: Any) -> None:
         """Set the tools of a server, and report the change."""
         self.lists[server] = tools
         self.notify(server)
 
-    async def list_tools(self, server: str) -> list[Tool]:
+    async def fetch_tools(self, server: str) -> list[Tool]:
         self.listed.append(server)
         found = self.lists[server]
         if self.gate is not None:

@@ -238,14 +238,14 @@ async def test_list_that_changes_with_each_listing_is_throttled(
 ):
     monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 3600.0))
     tools = await made(shelf)
-    listing = shelf.list_tools
+    listing = shelf.fetch_tools
 
     async def list_and_notify(server):
         shelf.notify(server)
         return await listing(server)
 
     if is_early:
-        shelf.list_tools = list_and_notify
+        shelf.fetch_tools = list_and_notify
         shelf.notify("a")
     else:
         shelf.notify("a")
@@ -400,7 +400,7 @@ async def test_closed_source_cancels_the_listings(made, shelf):
     await asyncio.wait([*tasks, refreshing])
     assert all(task.cancelled() for task in tasks)
     assert tools._listings == {}
-    assert shelf.callbacks == []
+    assert not shelf.tool_sets
     assert len(tools) == 2
 
 
@@ -415,16 +415,15 @@ async def test_closing_twice_cancels_the_listings(made, shelf, has_begun):
     await tools.aclose()
     await tools.aclose()
     assert asyncio.all_tasks() == before
-    assert shelf.callbacks == []
+    assert not shelf.tool_sets
     assert (await tools.call("mcp__a__x")).text == "done"
 
 
 async def test_source_does_not_keep_tool_sets_alive(shelf):
     tools = ToolSet(shelf)
     await tools.refresh()
-    late = shelf.callbacks[0]
-    assert len(shelf.callbacks) == 1
+    assert len(shelf.tool_sets) == 1
     del tools
     gc.collect()
-    assert shelf.callbacks == []
-    late("a")
+    assert not shelf.tool_sets
+    shelf.notify("a")

@@ -129,7 +129,7 @@ async def test_failed_listing_of_one_member_does_not_affect_others():
 async def test_tool_set_stops_when_its_group_is_closed():
     async with Group({"a": files()}) as group:
         tools = await group.tools()
-    assert group.source._callbacks == {}
+    assert not group.tool_sets
     assert tools._listings == {}
     with pytest.raises(mcpwire.MCPError):
         await tools.call("mcp__a__read", {"path": "x"})

@@ -47,10 +47,10 @@ async def test_error_for_an_unconnected_server_names_it():
             raise ConnectionRefusedError("nobody listens")
 
     async with joined(Gateway({"gone": Gone()})) as client:
-        (upstreams,) = client.gateway.session_sets
+        (upstreams,) = client.gateway.pool.session_sets
         gone = upstreams.members["gone"]
         with pytest.raises(InternalError, match="'gone' is not connected"):
-            await forward(gone, "tools/call", {"name": "t"}, a_request(), upstreams)
+            await forward(gone, "tools/call", {"name": "t"}, a_request())
 
 
 @on_a_virtual_clock
@@ -68,7 +68,7 @@ async def test_input_required_without_requests_is_retried_with_its_state():
     busy = {"resultType": "input_required", "requestState": "later"}
     server = rounds(busy, busy, DONE)
     async with joined(Gateway({"up": server})) as client:
-        (upstreams,) = client.gateway.session_sets
+        (upstreams,) = client.gateway.pool.session_sets
         connection = upstreams.members["up"].client.connection
         soon = Recovery(backoff_initial=0.01)
         connection.settings = attrs.evolve(connection.settings, recovery=soon)

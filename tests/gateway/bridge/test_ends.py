@@ -58,7 +58,7 @@ async def test_client_disconnect_ends_its_calls(down):
         client = RawClient(gateway, down)
         await client.open()
         await begin(client, up, 2)
-        sets = [*gateway.session_sets, *gateway.pool.shared]
+        sets = [*gateway.pool.session_sets, *gateway.pool.shared]
         (relay,) = [each.members["up"] for each in sets]
         assert len(relay.in_flight.calls) == 2
         await client.aclose()
@@ -149,7 +149,7 @@ async def test_hundreds_of_calls_leave_no_state(down):
             ids = [client.request("tools/call", {"name": "up_t"}) for _ in range(100)]
             await asyncio.gather(*map(client.response, ids))
         gateway = client.gateway
-        (upstreams,) = [*gateway.session_sets, *gateway.pool.shared]
+        (upstreams,) = [*gateway.pool.session_sets, *gateway.pool.shared]
         assert not upstreams.members["up"].in_flight.calls
         assert not len(upstreams.downstream.suspended)
         assert not client.lines

@@ -115,7 +115,7 @@ async def test_post_of_a_cancelled_request_ends_with_an_error():
         message = message_of(response)
         assert message["id"] == "x"
         assert message["error"]["code"] == -32800
-        (upstreams,) = gateway.session_sets
+        (upstreams,) = gateway.pool.session_sets
         assert not upstreams.members["up"].in_flight.calls
     await gateway.aclose()
 

@@ -283,5 +283,5 @@ async def test_tasks_are_listed_only_to_sessions_with_their_own_connections(
         response = await client.ask("tasks/list")
         assert response.get("result") == ({"tasks": [made]} if lists else None)
         assert lists or response["error"]["code"] == -32601
-        for upstreams in (*gateway.session_sets, *gateway.pool.shared):
+        for upstreams in (*gateway.pool.session_sets, *gateway.pool.shared):
             assert ("list" in upstreams.capabilities(LATEST_SESSION)["tasks"]) is lists

@@ -39,7 +39,7 @@ async def test_gateway_serves_clients_over_tcp(era):
             assert texts == ["a.x()", "a.x()"]
             assert upstream.open > 0
         await until(lambda: upstream.open == 0)
-    assert (len(gateway.session_sets), len(gateway.pool.shared)) == (0, 0)
+    assert (len(gateway.pool.session_sets), len(gateway.pool.shared)) == (0, 0)
 
 
 async def test_shared_connections_stay_open_until_the_last_client_leaves():
@@ -80,7 +80,7 @@ async def test_gateway_serves_messages_and_relays_elicitation(era):
         async with client_of(target, era, **options) as client:
             assert (await client.call_tool("a_who")).text == "Ada"
         await serving
-    assert len(gateway.session_sets) == 0
+    assert len(gateway.pool.session_sets) == 0
 
 
 async def test_gateway_behind_a_firewall_can_dial_out():

@@ -77,11 +77,11 @@ async def test_idle_sessions_do_not_block_new_sessions():
         assert (await client.post("ping", {}, first, path="/mcp/a")).status_code == 200
         for _ in range(3):
             newest = await client.opened()
-            assert len(gateway.session_sets) == 2
+            assert len(gateway.pool.session_sets) == 2
         # A session whose set was evicted reconnects with its next request.
         for session in (second, newest):
             assert "a_whoami" in await client.tools(session)
-            assert len(gateway.session_sets) == 2
+            assert len(gateway.pool.session_sets) == 2
 
 
 async def test_without_paths_there_is_only_the_mcp_path():
@@ -409,7 +409,7 @@ async def test_app_can_be_started_drained_and_closed_without_lifespan():
             for path in ("/mcp", "/mcp/a"):
                 response = await http.post(path, json=body, headers=HEADERS)
                 assert response.status_code == 200
-            assert len(gateway.session_sets) == 2
+            assert len(gateway.pool.session_sets) == 2
             body["method"] = "subscriptions/listen"
             body["params"] = {"notifications": {}, "_meta": STATELESS_META}
             head = {**HEADERS, "mcp-protocol-version": "2026-07-28"}
@@ -423,7 +423,7 @@ async def test_app_can_be_started_drained_and_closed_without_lifespan():
                 response = await http.post(path, json=body, headers=head)
                 assert response.status_code == 503
             await app.aclose()
-            assert gateway.session_sets == set()
+            assert gateway.pool.session_sets == set()
             lifespan = Lifespan(app)
             await lifespan.start()
             assert (await http.get("/mcp/a")).status_code != 503

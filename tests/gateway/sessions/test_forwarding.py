@@ -31,7 +31,7 @@ async def test_forwarded_headers_are_replaced_as_a_whole_by_each_request(options
         assert later[-2].headers["x-run"] == "2"
         assert "x-agent" not in later[-2].headers
         assert "x-run" not in later[-1].headers
-        assert len(gateway.session_sets) == 1
+        assert len(gateway.pool.session_sets) == 1
 
 
 @pytest.mark.system("O27")

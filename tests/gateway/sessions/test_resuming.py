@@ -55,7 +55,7 @@ async def test_initialize_with_a_live_id_returns_the_same_session():
         assert "mcp-session-id" not in again.headers
         assert await client.tools(session) == BOTH
         assert set(world.a.verbs()[before:]) == {"POST"}  # it was not closed
-        assert len(client.gateway.session_sets) == 1
+        assert len(client.gateway.pool.session_sets) == 1
 
 
 @pytest.mark.system("O24", "L-O13")
@@ -125,7 +125,7 @@ async def test_initialize_without_an_id_opens_a_new_session():
         client = await process(world)
         ids = {await client.opened(**chosen(A)) for _ in range(2)}
         assert len(ids) == 2
-        assert len(client.gateway.session_sets) == 2
+        assert len(client.gateway.pool.session_sets) == 2
 
 
 @pytest.mark.system("O29")
@@ -136,7 +136,7 @@ async def test_concurrent_initialize_with_one_id_resumes_once():
         after = await process(world)
         responses = await asyncio.gather(*(after.initialize(session) for _ in range(4)))
         assert [response.status_code for response in responses] == [200] * 4
-        assert len(after.gateway.session_sets) == 1
+        assert len(after.gateway.pool.session_sets) == 1
         verbs = world.a.verbs()[seen:]
         assert len(verbs) <= 6  # not four handshakes
 
@@ -148,18 +148,18 @@ async def test_idle_session_is_closed_and_resumed_by_the_next_request(ids):
     async with a_world() as world:
         gateway = Gateway(world.source(), sessions=ids)
         closed = asyncio.Event()
-        close = gateway.close_in_background
+        close = gateway.pool.close
 
         def closing(upstreams: Any) -> Any:
             closed.set()
             return close(upstreams)
 
-        gateway.close_in_background = closing  # type: ignore[method-assign] # to observe it
+        gateway.pool.close = closing  # type: ignore[method-assign] # to observe it
         client = await world.client_for(gateway, session_idle=0.02)
         session = await client.opened(**chosen(A))
         async with asyncio.timeout(30):
             await closed.wait()
-        assert gateway.session_sets == set()
+        assert gateway.pool.session_sets == set()
         assert await client.tools(session) == BOTH[:2]
 
 
@@ -169,7 +169,7 @@ async def test_max_sessions_evicts_the_longest_idle_session():
         gateway = Gateway(world.source(), sessions=sealed())
         client = await world.client_for(gateway, max_sessions=2)
         sessions = [await client.opened(**chosen(A)) for _ in range(3)]
-        assert len(gateway.session_sets) <= 2
+        assert len(gateway.pool.session_sets) <= 2
         # The longest idle session was evicted; its next request resumes it.
         assert await client.tools(sessions[0]) == BOTH[:2]
 
@@ -263,7 +263,7 @@ async def test_dropped_session_cannot_be_resumed():
         assert not gateway.drop("unknown")
         assert await client.status(session) == 404
         assert (await client.initialize(session)).status_code == 404
-        assert gateway.session_sets == set()
+        assert gateway.pool.session_sets == set()
 
 
 @pytest.mark.system("O29")
@@ -280,7 +280,7 @@ async def test_session_dropped_during_resumption_is_closed():
         world.a.may_answer = drop
         assert (await after.initialize(session)).status_code == 404
         world.a.may_answer = lambda: True
-        assert gateway.session_sets == set()
+        assert gateway.pool.session_sets == set()
         assert (await after.initialize(session)).status_code == 404
 
 
@@ -311,4 +311,4 @@ async def test_session_with_a_too_long_id_is_refused():
         fields = chosen(A, a={"X-Long": "x" * 400})
         error = (await client.initialize(**fields)).json()["error"]
         assert error["code"] == -32600
-        assert client.gateway.session_sets == set()
+        assert client.gateway.pool.session_sets == set()
