@@ -129,12 +129,6 @@ async def test_progress_and_log_calls_can_be_awaited():
     assert peer.notifications.of("progress", "progress") == []
 
 
-async def test_no_progress_without_a_progress_token():
-    peer = Session(answer_all)
-    await peer.call(reporting(1, 2))
-    assert peer.notifications.all == []
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", True, None])
 async def test_progress_must_be_a_finite_number(value):
     context = Session(answer_all).context(meta=PROGRESS)
