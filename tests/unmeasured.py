@@ -33,7 +33,7 @@ FOLDERS: Final = (
     *("adversity/oauth/", "adversity/ownership/", "adversity/server/"),
     *("adversity/traffic/", "bench/test_processes_of_a_server.py"),
     *("bench/test_result_schema.py", "benchmarks/", "budgets/"),
-    *("check/test_foreign.py", "cli/test_interrupt.py", "cli/test_processes.py"),
+    *("check/test_foreign.py", "cli/test_processes.py"),
     *(
         *("cli/test_forms_at_a_terminal.py", "conformance/", "docs/"),
         "gateway/test_scale.py",

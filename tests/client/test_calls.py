@@ -1,11 +1,15 @@
-"""Each client method: the request that it sends, and its handling of the response."""
+"""Each client method: its request and response, timeouts, progress, started calls."""
 
 import asyncio
+import contextvars
 import gc
 import weakref
 
 import pytest
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
+from loop_polling import until
+from requesting_server import FORM, STATELESS, Asking, Hanging
 
 import mcpwire
 from mcpwire import RPCError, types
@@ -484,3 +488,341 @@ async def test_a_page_of_an_unknown_result_type_raises_invalid_message():
     async with client(server) as c:
         with pytest.raises(mcpwire.InvalidMessage, match="riddle"):
             await c.list_tools()
+
+
+async def test_a_started_call_can_be_awaited_repeatedly():
+    server = FakeServer({"tools/call": lambda params, _: text(params["name"])})
+    async with mcpwire.Client(server) as client:
+        call = await client.start_call("x", {"a": 1})
+        assert type(call.request_id) is int
+        assert server.requests("tools/call") == [] or not call.done
+        await until(lambda: call.done)
+        assert (await call).text == "x"
+        assert (await call).text == "x"
+        assert repr(call) == f"<mcpwire.PendingCall tools/call {call.request_id} ended>"
+    assert server.requests("tools/call") == [{"name": "x", "arguments": {"a": 1}}]
+
+
+@pytest.mark.system("U34", "L-A1")
+@pytest.mark.rule("CAN-12")
+@pytest.mark.pain("P09")
+async def test_cancelling_a_started_call_notifies_the_server():
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with mcpwire.Client(server) as client:
+        call = await client.start_call("x")
+        call.cancel("enough")
+        call.cancel("twice")
+        with pytest.raises(mcpwire.CallCancelled, match="enough") as caught:
+            await call
+        assert caught.value.method == "tools/call"
+        assert caught.value.reason == "enough"
+        call.cancel("late")
+        await client.ping()
+    cancellation = {"requestId": call.request_id, "reason": "enough"}
+    assert server.requests("notifications/cancelled") == [cancellation]
+
+
+async def test_an_error_after_a_cancelled_wait_is_raised_by_the_next():
+    """An error that also reached the loop's exception handler would fail this test."""
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with mcpwire.Client(server) as client:
+        call = await client.start_call("x")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await call
+        assert not call.done
+        call.cancel("enough")
+        with pytest.raises(mcpwire.CallCancelled, match="enough"):
+            await call
+
+
+def test_a_started_call_cannot_be_awaited_on_another_loop():
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+
+    async def elsewhere(call):
+        await call
+
+    async def here():
+        async with mcpwire.Client(server) as client:
+            call = await client.start_call("x")
+            with pytest.raises(RuntimeError, match="attached to a different loop"):
+                await asyncio.to_thread(asyncio.run, elsewhere(call))
+            call.cancel()
+
+    asyncio.run(here())
+
+
+@pytest.mark.system("U34", "A31")
+async def test_cancelling_by_task_handle_or_id_notifies_the_server():
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with mcpwire.Client(server) as client:
+        task = asyncio.create_task(client.call_tool("x"))
+        await until(lambda: server.requests("tools/call"))
+        ids = [server.current["id"]]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        calls = [await client.start_call("x") for _ in range(2)]
+        ids += [call.request_id for call in calls]
+        calls[0].cancel("enough")
+        client.cancel(ids[2], "no longer needed")
+        for call, reason in zip(calls, ("enough", "no longer needed"), strict=True):
+            with pytest.raises(mcpwire.CallCancelled, match=reason):
+                await call
+        await client.ping()
+    cancelled = server.requests("notifications/cancelled")
+    assert [params["requestId"] for params in cancelled] == ids
+    reasons = [params["reason"] for params in cancelled[1:]]
+    assert reasons == ["enough", "no longer needed"]
+    assert len(set(ids)) == 3
+
+
+async def test_a_cancelled_wait_does_not_cancel_a_started_call():
+    release = []
+    server = FakeServer({"tools/call": lambda *_: release or SILENCE})
+    async with mcpwire.Client(server) as client:
+        call = await client.start_call("x")
+        waiting = asyncio.ensure_future(call)
+        await asyncio.sleep(0)  # one loop iteration
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert not call.done
+        server.send({"jsonrpc": "2.0", "id": call.request_id, "result": text("yes")})
+        assert (await call).text == "yes"
+    assert server.requests("notifications/cancelled") == []
+
+
+async def test_a_call_cancelled_in_its_handler_sends_no_retry():
+    handler = Hanging()
+    server = Asking("elicitation/create", FORM, STATELESS)
+    async with mcpwire.Client(server, elicitation=handler) as client:
+        call = await client.start_call("x")
+        await handler.running.wait()
+        call.cancel()
+        with pytest.raises(mcpwire.CallCancelled):
+            await call
+    assert len(server.requests("tools/call")) == 1
+
+
+async def test_start_call_raises_when_the_call_cannot_be_sent():
+    server = FakeServer(capabilities={})
+    client = mcpwire.Client(server)
+    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+        await client.start_call("x")
+    async with client:
+        with pytest.raises(mcpwire.LocalProtocolError, match="did not declare 'tools'"):
+            await client.start_call("x")
+        with pytest.raises(ValueError, match="timeout"):
+            await client.start_call("x", timeout=0)
+
+
+async def test_cancelling_start_call_cancels_the_call(monkeypatch):
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with mcpwire.Client(server) as client:
+        starting = asyncio.create_task(client.start_call("x"))
+        await asyncio.sleep(0)  # one loop iteration
+        starting.cancel()
+        await asyncio.wait([starting])
+        assert starting.cancelled()
+        await client.ping()
+        await until(lambda: not client._connection._background)
+
+
+async def test_closing_before_a_started_call_is_sent_is_a_typed_error():
+    client = mcpwire.Client(FakeServer())
+    await client.connect()
+    starting = asyncio.create_task(client.start_call("x"))
+    await client.aclose()
+    with pytest.raises(mcpwire.ConnectionClosed) as caught:
+        await starting
+    assert not caught.value.sent
+
+
+async def test_closing_ends_started_calls_without_a_waiter():
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with mcpwire.Client(server) as client:
+        call = await client.start_call("x")
+        await client.start_call("forgotten")
+        gc.collect()
+    with pytest.raises(mcpwire.ConnectionClosed):
+        await call
+
+
+CALLER = contextvars.ContextVar("WHO", default="nobody")
+
+
+@pytest.mark.system("A04", "L-A2", "L-R6", "L-V3")
+@pytest.mark.rule("LIFE-15")
+@on_a_virtual_clock
+async def test_a_call_has_the_clients_timeout_its_own_or_none():
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with client(server, timeout=0.05) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.call_tool("x")
+        assert caught.value.timeout == 0.05
+        with pytest.raises(TimeoutError) as caught:
+            await c.call_tool("x", timeout=0.01)
+        assert caught.value.timeout == 0.01
+        endless = asyncio.create_task(c.call_tool("x", timeout=None))
+        with pytest.raises(mcpwire.RequestTimeout):
+            await c.call_tool("x", timeout=0.1)
+        assert not endless.done()
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "1", True])
+async def test_a_timeout_out_of_range_is_refused(timeout):
+    async with client(FakeServer()) as c:
+        with pytest.raises(ValueError, match="timeout"):
+            await c.call_tool("x", timeout=timeout)
+        with pytest.raises(ValueError, match="timeout"):
+            await c.list_tools(timeout=timeout)
+
+
+@pytest.mark.system("A03")
+@on_a_virtual_clock
+async def test_one_timeout_spans_all_pages_of_a_list():
+    def page(params, server):
+        number = int(params.get("cursor", "0")) + 1
+        return {"tools": [], "nextCursor": str(number)} if number < 5 else SILENCE
+
+    server = FakeServer({"tools/list": page})
+    async with client(server) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.list_tools(timeout=0.1)
+    assert caught.value.timeout == 0.1
+    assert len(server.requests("tools/list")) == 5
+
+
+@on_a_virtual_clock
+async def test_many_deadlines_are_checked_together(monkeypatch):
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with client(server) as c:
+        loop, timers = asyncio.get_running_loop(), []
+        call_at = loop.call_at
+        monkeypatch.setattr(
+            loop, "call_at", lambda *timer: (timers.append(timer), call_at(*timer))[1]
+        )
+        calls = [c.call_tool("x", timeout=0.05 + n / 10_000) for n in range(500)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {mcpwire.RequestTimeout}
+    # They end within 50 ms of each other, and checks are at least 5 ms apart.
+    assert len(timers) <= 30
+
+
+def report(params, server):
+    token = params["_meta"]["progressToken"]
+    server.notify("notifications/progress", progressToken=token, progress=1)
+    return text("done")
+
+
+@pytest.mark.system("A40", "L-R9")
+@ERAS
+@pytest.mark.rule("PROG-01", "PROG-05")
+async def test_progress_comes_in_order_and_before_the_result(version):
+    def slow(params, server):
+        token = params["_meta"]["progressToken"]
+        for step in (1, 2.5):
+            server.notify(
+                "notifications/progress",
+                progressToken=token,
+                progress=step,
+                total=3,
+                message=f"at {step}",
+            )
+        server.notify("notifications/progress", progressToken=token, progress="bad")
+        server.notify("notifications/progress", progressToken=token, progress=3)
+        return text("done")
+
+    seen, late = [], []
+
+    async def delayed(*args):
+        await asyncio.sleep(0)  # one loop iteration
+        late.append(args)
+
+    server = FakeServer({"tools/call": slow}, version=version)
+    expected = [(1, 3, "at 1"), (2.5, 3, "at 2.5"), (3, None, None)]
+    async with client(server) as c:
+        await c.call_tool("x", on_progress=lambda *args: seen.append(args))
+        assert seen == expected
+        await c.call_tool("x", on_progress=delayed)
+        assert late == expected
+    first, second = server.requests("tools/call")
+    assert first["_meta"]["progressToken"] != second["_meta"]["progressToken"]
+
+
+@pytest.mark.parametrize("timeout", [0.05, None])
+@on_a_virtual_clock
+async def test_a_hanging_progress_callback_does_not_delay_the_result(timeout):
+    async def hang(*_):
+        await asyncio.Event().wait()
+
+    async with client(FakeServer({"tools/call": report})) as c:
+        result = await c.call_tool("x", on_progress=hang, timeout=timeout)
+    assert result.text == "done"
+
+
+async def test_a_progress_callback_that_raises_is_logged(caplog):
+    def fail(*_):
+        raise RuntimeError("mine")
+
+    async def fail_later(*_):
+        raise RuntimeError("mine too")
+
+    async with client(FakeServer({"tools/call": report})) as c:
+        for callback in (fail, fail_later):
+            result = await c.call_tool("x", on_progress=callback)
+            assert result.text == "done"
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.system("L-A2")
+@pytest.mark.rule("LIFE-15")
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [
+        ({}, 2.0),
+        ({"reset_timeout_on_progress": True}, 20.0),  # ten timeouts by default
+        ({"reset_timeout_on_progress": True, "max_timeout": 5.0}, 5.0),
+    ],
+)
+@on_a_virtual_clock
+async def test_progress_extends_a_call_up_to_max_timeout(options, most):
+    def endless(params, server):
+        def step(number):
+            token = params["_meta"]["progressToken"]
+            server.notify(
+                "notifications/progress", progressToken=token, progress=number
+            )
+            asyncio.get_running_loop().call_later(1.0, step, number + 1)
+
+        step(1)
+        return SILENCE
+
+    steps = []
+    async with client(FakeServer({"tools/call": endless}), timeout=2.0, **options) as c:
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await c.call_tool("x", on_progress=lambda *args: steps.append(args))
+    assert caught.value.timeout == most
+    assert caught.value.elapsed == pytest.approx(most)
+    assert len(steps) >= most
+
+
+async def test_progress_callbacks_run_in_the_context_of_their_call():
+    names = []
+
+    async def later(*_):
+        await asyncio.sleep(0)
+        names.append(CALLER.get())
+
+    async with client(FakeServer({"tools/call": report})) as c:
+
+        async def call(name, callback):
+            CALLER.set(name)
+            await c.call_tool("x", on_progress=callback)
+
+        await asyncio.create_task(call("plain", lambda *_: names.append(CALLER.get())))
+        await asyncio.create_task(call("async", later))
+    assert names == ["plain", "async"]

@@ -1,17 +1,26 @@
-"""Smaller promises of the client: options, bounds, error classes and statistics."""
+"""Smaller promises and rules of a client and its connection: options, bounds."""
 
 import ast
 import asyncio
 import inspect
+import json
+import logging
+import threading
+import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import attrs
 import pytest
-from clocks import on_a_virtual_clock
+from clocks import on_a_clock_by_hand, on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
+from loop_polling import until
+from scripted import ECHO_LOOP, pid_of, scripted
 
 import mcpwire
 from mcpwire import errors, types
+from mcpwire.server.demo import demo_dispatcher
+from mcpwire.transports.stdio import StdioChannel
 
 
 def input_required(**question):
@@ -107,31 +116,6 @@ async def test_a_later_round_has_the_remaining_time():
     assert len(server.requests("tools/call")) == 2
     # The timeout began with the call and not with the second round, 0.2 s later.
     assert taken - caught.value.elapsed < 0.1
-
-
-@on_a_virtual_clock
-@pytest.mark.parametrize("given", [{}, {"max_timeout": 5.0}])
-async def test_progress_extends_a_call_to_ten_timeouts_by_default(given):
-    def call(params, server):
-        def report(number):
-            server.notify(
-                "notifications/progress",
-                progressToken=params["_meta"]["progressToken"],
-                progress=number,
-            )
-            loop.call_later(1.0, report, number + 1)
-
-        report(1)
-        return SILENCE
-
-    loop = asyncio.get_running_loop()
-    client = mcpwire.Client(
-        FakeServer({"tools/call": call}), reset_timeout_on_progress=True, **given
-    )
-    async with client:
-        with pytest.raises(mcpwire.RequestTimeout) as caught:
-            await client.call_tool("x", timeout=2.0, on_progress=lambda *_: None)
-    assert caught.value.elapsed == pytest.approx(given.get("max_timeout", 20.0))
 
 
 @pytest.mark.system("U31")
@@ -341,3 +325,394 @@ async def test_stats_count_over_all_connections():
         assert after.bytes_sent == server.bytes_received
     client.stats.requests = 0  # `stats` returns a copy
     assert client.stats.requests == 4
+
+
+META = "io.modelcontextprotocol/"
+
+
+@pytest.mark.rule("RPC-24")
+async def test_our_error_codes_avoid_the_reserved_range():
+    codes = {
+        cls.default_code
+        for cls in vars(errors).values()
+        if inspect.isclass(cls) and issubclass(cls, errors.RPCError)
+    }
+    assert codes & set(range(-32019, -31999)) == {-32002}
+
+
+ODD_REQUESTS = [
+    ("tools/call", {"name": "nope"}),
+    ("tools/list", {"cursor": "nope"}),
+    ("resources/read", {"uri": "demo://nope"}),
+    ("prompts/get", {"name": "nope"}),
+    ("nope/nope", None),
+]
+
+
+@pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(("method", "params"), ODD_REQUESTS)
+@pytest.mark.rule("RPC-32")
+async def test_each_server_error_is_one_concise_sentence(method, params, mode):
+    async with mcpwire.Client(demo_dispatcher(), mode=mode) as client:
+        with pytest.raises(mcpwire.RPCError) as caught:
+            await client.request(method, params)
+    message = caught.value.message
+    assert 0 < len(message) < 150
+    assert message.isprintable()
+    assert not message.endswith(".")
+
+
+@pytest.mark.rule("LIFE-09", "LIFE-17")
+async def test_an_unsupported_version_ends_the_connection():
+    server = FakeServer(version="2099-01-01")
+    client = mcpwire.Client(server)
+    with pytest.raises(mcpwire.NegotiationError, match="2099-01-01") as caught:
+        await client.connect()
+    assert caught.value.supported == ("2099-01-01",)
+    assert not client.is_connected
+    assert server.channel.lost is not None
+    methods = [message["method"] for message in server.received]
+    assert "notifications/initialized" not in methods
+
+
+def named(name):
+    return {META + "serverInfo": {"name": name, "version": "9.9"}}
+
+
+@pytest.mark.rule("META-12")
+async def test_the_name_of_the_server_changes_no_messages():
+    sent = []
+    for name in ("fake", "modelcontextprotocol/official"):
+        server = FakeServer(
+            {"tools/call": lambda *_: {**text("x"), "resultType": "complete"}},
+            version="2026-07-28",
+            _meta=named(name),
+        )
+        async with mcpwire.Client(server) as client:
+            await client.call_tool("x")
+            assert client.server_info.name == name
+        sent.append(server.received)
+    assert sent[0] == sent[1]
+
+
+@pytest.mark.rule("META-04")
+@pytest.mark.parametrize("value", [None, True, 0, "", [], {"a": 1}])
+async def test_unknown_values_at_reserved_meta_keys_are_kept(value):
+    meta = {META + "something-new": value}
+    server = FakeServer({"tools/call": lambda *_: {**text("x"), "_meta": meta}})
+    async with mcpwire.Client(server) as client:
+        result = await client.call_tool("x")
+    assert result.meta == meta
+    assert types.encode(result)["_meta"] == meta
+
+
+@pytest.mark.rule("TR-STDIO-05")
+async def test_stderr_output_of_a_server_is_not_an_error(caplog):
+    body = (
+        "handshake()\n"
+        "sys.stderr.write('ERROR: all is well\\nTraceback (most recent call):\\n')\n"
+        "sys.stderr.flush()\n"
+    )
+    caplog.set_level(logging.INFO, "mcpwire")
+    async with mcpwire.Client(scripted(body + ECHO_LOOP)) as client:
+        assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
+        assert client.stats.noise_lines == 0
+    assert caplog.records == []
+
+
+HEADED = {
+    "type": "object",
+    "properties": {"region": {"type": "string", "x-mcp-header": "not a token"}},
+}
+
+
+@pytest.mark.rule("HDR-13", "TR-STDIO-16")
+async def test_header_annotations_are_ignored_without_http():
+    server = FakeServer(
+        {
+            "tools/list": lambda *_: {"tools": [{"name": "x", "inputSchema": HEADED}]},
+            "tools/call": lambda *_: text("x"),
+        }
+    )
+    async with mcpwire.Client(server) as client:
+        (tool,) = await client.list_tools()
+        await client.call_tool("x", {"region": "north"})
+    assert tool.input_schema == HEADED
+    assert server.requests("tools/call") == [
+        {"name": "x", "arguments": {"region": "north"}}
+    ]
+
+
+@pytest.mark.rule("TR-STDIO-17")
+async def test_stdio_credentials_are_passed_in_the_environment_only():
+    body = (
+        "handshake()\n"
+        "while True:\n"
+        "    m = recv()\n"
+        "    if 'id' in m:\n"
+        "        text(m, os.environ['A_TOKEN'])\n"
+    )
+    target = scripted(body, env={"A_TOKEN": "s3cret"})
+    async with mcpwire.Client(target) as client:
+        assert (await client.call_tool("x")).text == "s3cret"
+        assert "s3cret" not in repr(client)
+    assert "s3cret" not in repr(target)
+    assert "auth" not in inspect.signature(mcpwire.Stdio).parameters
+
+
+BOUND_S = 30.0
+
+
+async def test_connect_during_close_waits_and_then_connects():
+    client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
+    await client.connect()
+    first = pid_of(client)
+    closing = asyncio.create_task(client.aclose())
+    await asyncio.sleep(0)  # one loop iteration
+    await client.connect()
+    assert closing.done()
+    assert pid_of(client) != first
+    assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
+    await client.aclose()
+
+
+async def test_closing_waits_for_a_cancelled_callback():
+    entered, left = asyncio.Event(), asyncio.Event()
+
+    async def callback(_):
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)  # one loop iteration
+            left.set()
+
+    server = FakeServer()
+    client = mcpwire.Client(server, on_notification=callback)
+    await client.connect()
+    server.notify("notifications/tools/list_changed")
+    await entered.wait()
+    await client.aclose()
+    assert left.is_set()
+
+
+async def test_a_client_collected_in_another_thread_ends_on_its_loop(monkeypatch):
+    client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
+    await client.connect()
+    threads = []
+    abandon = StdioChannel.abandon
+    done = asyncio.Event()
+
+    def record_thread(channel):
+        threads.append(threading.current_thread())
+        abandon(channel)
+        done.set()
+
+    monkeypatch.setattr(StdioChannel, "abandon", record_thread)
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        await asyncio.to_thread(client.__del__)
+    await done.wait()
+    assert threads == [threading.current_thread()]
+
+
+async def test_noise_before_the_handshake_is_logged(caplog):
+    target = scripted("raw(b'Welcome!\\n'); handshake()\n" + ECHO_LOOP)
+    async with mcpwire.Client(target) as client:
+        assert client.stats.noise == ("Welcome!",)
+    assert "1 line(s) that are not messages" in caplog.text
+    assert "Welcome!" in caplog.text
+
+
+@on_a_clock_by_hand
+async def test_a_request_timeout_quotes_the_noise():
+    target = scripted("handshake()\nrecv(); raw(b'oops, no JSON\\n'); recv(); recv()")
+    async with mcpwire.Client(target) as client:
+        call = asyncio.create_task(client.call_tool("x", timeout=1))
+        await until(lambda: client.stats.noise)
+        await asyncio.get_running_loop().advance(2)
+        with pytest.raises(mcpwire.RequestTimeout) as caught:
+            await call
+    assert "oops, no JSON" in str(caught.value)
+
+
+@pytest.mark.system("A11", "A12", "A13", "L-A4")
+async def test_a_child_gets_arguments_folder_and_variables_unchanged(tmp_path):
+    odd = ["$HOME", "*", "a b", "", "'", '"', "\\", ";true", "--x=\n"]
+    body = (
+        "handshake()\nm = recv()\n"
+        "text(m, json.dumps([sys.argv[1:], os.getcwd(), os.environ['LANG']])); recv()"
+    )
+    target = scripted(body, *odd, cwd=tmp_path, env={"LANG": "mine"})
+    async with mcpwire.Client(target) as client:
+        result = await client.call_tool("x")
+        assert "\n" not in repr(client)
+    assert json.loads(result.text) == [odd, str(tmp_path), "mine"]
+
+
+async def test_no_url_in_a_command_shows_its_secrets():
+    secret = "https://me:hush@example.com/mcp?token=hush#hush"
+    target = mcpwire.Stdio(
+        "no-such-command-at-all", [secret, f"--url={secret}", '{"a": "b"}']
+    )
+    client = mcpwire.Client(target)
+    shown = [repr(client), repr(target), str(target)]
+    with pytest.raises(mcpwire.LocalProtocolError) as refused:
+        await client.ping()
+    with pytest.raises(mcpwire.ConnectError) as failed:
+        await client.connect()
+    for error in (refused.value, failed.value):
+        shown += [str(error), repr(error), str(getattr(error, "target", ""))]
+    assert [line for line in shown if "hush" in line] == []
+    assert "--url=https://***@example.com/mcp?***" in str(target)
+    assert target.args == (secret, f"--url={secret}", '{"a": "b"}')
+
+
+async def test_the_error_of_a_lost_connection_hides_url_secrets():
+    target = scripted("handshake()\nrecv()", "https://me:hush@example.com/?hush")
+    async with mcpwire.Client(target) as client:
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+    assert "example.com" in caught.value.target
+    assert "hush" not in caught.value.target + str(caught.value)
+
+
+@pytest.mark.system("O81")
+@pytest.mark.rule("LIFE-05")
+async def test_only_the_handshake_is_sent_before_it_completes():
+    server = FakeServer({"tools/call": lambda *_: text("too early")})
+    client = mcpwire.Client(server, mode="session")
+    opened = asyncio.Event()
+
+    def opening(*_):
+        opened.set()
+        return SILENCE
+
+    server.methods["initialize"] = opening
+    connecting = asyncio.create_task(client.connect())
+    await opened.wait()
+    early = (
+        lambda: client.call_tool("x"),
+        lambda: client.request("tools/call", {"name": "x"}),
+        lambda: client.notify("notifications/mine"),
+        client.ping,
+    )
+    for use in early:
+        with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+            await use()
+    await client.aclose()
+    with pytest.raises(mcpwire.ConnectionClosed):
+        await connecting
+    assert [message["method"] for message in server.received] == ["initialize"]
+
+
+async def test_each_connection_has_its_own_negotiation_record():
+    client = mcpwire.Client(FakeServer())
+    records = []
+    for _ in range(2):
+        async with client:
+            records.append(client.negotiation)
+    first, second = ([step.event for step in record.steps] for record in records)
+    assert first == second
+    assert records[0] is not records[1]
+    times = [step.at for step in records[1].steps]
+    assert times == sorted(times)
+    assert (first[0], first[-1]) == ("sent server/discover", "agreed")
+    assert "\n" not in repr(records[0])
+
+
+async def test_errors_of_a_connection_name_its_target():
+    target = scripted("handshake()\nrecv(); recv()", "the-one")
+    async with mcpwire.Client(target) as client:
+        call = asyncio.create_task(client.call_tool("x"))
+        await asyncio.sleep(0)  # one loop iteration
+        await client.aclose()
+        with pytest.raises(mcpwire.ConnectionClosed) as closed:
+            await call
+        with pytest.raises(mcpwire.ConnectError) as refused:
+            await mcpwire.Client(scripted("sys.exit(1)", "the-one")).connect()
+    for error in (closed.value, refused.value):
+        assert error.target.endswith("the-one")
+
+
+async def test_the_stderr_tail_is_limited():
+    target = scripted("os.write(2, b'x' * 5000 + b'end')\nhandshake()\nsys.exit(1)")
+    limits = mcpwire.Limits(stderr_tail=100)
+    client = mcpwire.Client(target, limits=limits)
+    async with client:
+        with pytest.raises(mcpwire.ConnectionClosed) as caught:
+            await client.call_tool("x")
+    assert caught.value.stderr_tail == "x" * 97 + "end"
+
+
+async def test_the_stderr_tail_includes_unread_output():
+    target = scripted("recv()\nos.write(2, b'now')\nrecv()")
+    channel = StdioChannel(Mock(), target, mcpwire.Limits())
+    channel.notify_nowait("notifications/mine")
+    while not channel.stderr_tail:
+        time.sleep(0.001)  # noqa: ASYNC251 - no loop iteration may read it
+    assert channel.stderr_tail == "now"
+    await channel.aclose()
+
+
+@pytest.fixture
+def server():
+    made = mcpwire.Server("under-test")
+
+    @made.tool
+    async def divide(a: int, b: int) -> int:
+        return a // b
+
+    @made.tool
+    def refuse() -> str:
+        raise mcpwire.ToolError("not today")
+
+    @made.tool
+    def stop() -> str:
+        raise SystemExit(3)
+
+    @made.resource("test://broken")
+    def broken() -> str:
+        raise KeyError("shelf")
+
+    return made
+
+
+@pytest.mark.parametrize("mode", ["stateless", "session"])
+async def test_a_call_raises_the_exception_of_its_tool(server, mode, caplog):
+    async with mcpwire.Client(server, mode=mode, raise_exceptions=True) as client:
+        with pytest.raises(ZeroDivisionError) as caught:
+            await client.call_tool("divide", {"a": 1, "b": 0})
+        assert caught.traceback[-1].name == "divide"
+        result = await client.call_tool("divide", {"a": 4, "b": 2})
+        assert result.structured_content == {"result": 2}
+        with pytest.raises(KeyError, match="shelf"):
+            await client.read_text("test://broken")
+    assert caplog.records == []
+
+
+async def test_a_tool_error_stays_a_result(server):
+    async with mcpwire.Client(server, raise_exceptions=True) as client:
+        result = await client.call_tool("refuse")
+        assert (result.is_error, result.text) == (True, "not today")
+        result = await client.call_tool("stop")
+        assert (result.is_error, result.text) == (True, "the tool failed")
+
+
+async def test_by_default_the_exception_is_logged_only(server, caplog):
+    async with mcpwire.Client(server) as client:
+        result = await client.call_tool("divide", {"a": 1, "b": 0})
+        assert (result.is_error, result.text) == (True, "the tool failed")
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_the_blocking_client_raises_exceptions_too(server):
+    client = mcpwire.sync.Client(server, raise_exceptions=True)
+    with client, pytest.raises(ZeroDivisionError):
+        client.call_tool("divide", {"a": 1, "b": 0})
+
+
+@pytest.mark.parametrize("target", ["http://localhost:1/mcp", "some-server"])
+def test_raise_exceptions_needs_an_in_process_server(target):
+    with pytest.raises(ValueError, match="raise_exceptions is for a server object in"):
+        mcpwire.Client(target, raise_exceptions=True)

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 from clocks import on_a_virtual_clock
-from fakes import SILENCE, FakeServer
+from fakes import SILENCE
 from hosting import hosted
 from loop_polling import until
 from task_server import (
@@ -34,27 +34,11 @@ async def test_a_call_returns_the_result_of_its_task():
     server = TaskServer(WORKING, WORKING, DONE)
     async with client(server) as c:
         result = await c.call_tool("train", {"epochs": 3})
+        assert (await (await c.start_call("train"))).text == "done"
 
     assert result.text == "done"
-    assert server.methods_received == CALL + POLL * 3
-    assert server.params_of("tasks/get") == [{"taskId": "t-1"}] * 3
-
-
-@pytest.mark.rule("TX-03")
-async def test_a_call_without_a_task_returns_its_result():
-    server = TaskServer(DONE)
-    server.begun = DONE["result"]
-    async with client(server) as c:
-        assert (await c.call_tool("train")).text == "done"
-
-    assert server.methods_received == CALL
-
-
-async def test_a_started_call_returns_the_result_of_its_task():
-    server = TaskServer(WORKING, DONE)
-    async with client(server) as c:
-        call = await c.start_call("train")
-        assert (await call).text == "done"
+    assert server.methods_received == CALL + POLL * 3 + CALL + POLL
+    assert server.params_of("tasks/get") == [{"taskId": "t-1"}] * 4
 
 
 async def test_each_poll_has_the_meta_of_the_call_but_no_token():
@@ -153,16 +137,6 @@ async def test_a_session_call_does_not_create_a_task():
     assert server.params_of("tasks/get") == []
 
 
-@pytest.mark.rule("TX-22")
-@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
-async def test_a_session_call_does_not_request_a_task(version):
-    server = FakeServer({"tools/call": lambda *_: {"content": []}}, version=version)
-    async with client(server) as c:
-        await c.call_tool("train")
-
-    assert server.requests("tools/call") == [{"name": "train"}]
-
-
 def fill_in(messages):
     def fill(form):
         messages.append(form.message)
@@ -204,17 +178,19 @@ async def test_an_undeclared_input_request_of_a_task_is_an_error():
 
 
 @pytest.mark.rule("TX-13")
-async def test_input_rounds_of_a_task_are_limited():
+@pytest.mark.parametrize("is_call", [True, False])
+async def test_input_rounds_of_a_task_are_limited(is_call):
     endless = [needs(**{f"q-{number}": FORM}) for number in range(9)]
     messages = []
     limits = mcpwire.Limits(input_rounds=2)
     server = TaskServer(*endless)
     async with client(server, elicitation=fill_in(messages), limits=limits) as c:
         with pytest.raises(mcpwire.RemoteProtocolError, match="after 2 rounds"):
-            await c.call_tool("train")
-        await until(lambda: server.params_of("tasks/cancel"))
+            await (c.call_tool("train") if is_call else mcpwire.wait_for_task(c, "t-1"))
+        await until(lambda: server.params_of("tasks/cancel") or not is_call)
 
     assert len(messages) == 2
+    assert bool(server.params_of("tasks/cancel")) is is_call
 
 
 def refuse(_):

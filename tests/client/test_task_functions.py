@@ -7,7 +7,7 @@ import httpx
 import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
-from task_server import DONE, FORM, TaskServer, client, needs
+from task_server import DONE, FORM, TaskServer, client
 
 import mcpwire
 from mcpwire import types
@@ -261,19 +261,6 @@ async def test_start_task_answers_input_rounds_before_the_task():
 
     assert task.task_id == ID
     assert server.params_of("tasks/get") == []
-
-
-async def test_wait_for_task_limits_the_input_rounds():
-    endless = [needs(**{f"q-{number}": FORM}) for number in range(9)]
-    server = TaskServer(*endless)
-    limits = mcpwire.Limits(input_rounds=1)
-    async with client(
-        server, elicitation=lambda _: {"name": "Ada"}, limits=limits
-    ) as c:
-        with pytest.raises(mcpwire.RemoteProtocolError, match="after 1 rounds"):
-            await mcpwire.wait_for_task(c, ID)
-
-    assert server.params_of("tasks/cancel") == []
 
 
 # 2025-11-25 only

@@ -404,36 +404,19 @@ def fetch(*outcomes, method="tools/list", params=(), **options):
     return [step.params for step in steps], found
 
 
-@pytest.mark.rule("PAGE-01", "PAGE-05")
-@pytest.mark.pain("P38")
-def test_pages_of_any_size_are_returned_in_order():
-    script = [
-        page("a", "b", "c", nextCursor="1"),
-        page("d", nextCursor="2"),
-        page("e", "f"),
-    ]
-    assert fetch(*script) == ([{}, {"cursor": "1"}, {"cursor": "2"}], script)
-
-
-@pytest.mark.rule("PAGE-01")
-@pytest.mark.fault("F48")
-def test_empty_page_with_a_cursor_is_not_the_end():
-    script = [page(nextCursor="1"), page(nextCursor="2"), page("a")]
-
-    assert fetch(*script)[1] == script
-
-
 @pytest.mark.rule("PAGE-03")
 def test_null_cursor_ends_the_list():
     assert len(fetch(page("a", nextCursor=None))[1]) == 1
 
 
-@pytest.mark.rule("PAGE-02", "PAGE-03")
-@example(["", "1"])
-@given(st.lists(st.text(max_size=20), unique=True, max_size=8))
-def test_every_cursor_is_sent_back_unchanged(cursors):
-    script = [*(page("a", nextCursor=cursor) for cursor in cursors), page("z")]
-    assert fetch(*script) == ([{}, *({"cursor": each} for each in cursors)], script)
+@pytest.mark.rule("PAGE-01", "PAGE-02", "PAGE-03", "PAGE-05")
+@pytest.mark.pain("P38")
+@example({"": "", "1": "abc"})
+@given(st.dictionaries(st.text(max_size=20), st.text("ab", max_size=3), max_size=8))
+def test_pages_come_in_order_and_cursors_are_sent_back_unchanged(pages):
+    script = [*(page(*names, nextCursor=cursor) for cursor, names in pages.items())]
+    script.append(page("y", "z"))
+    assert fetch(*script) == ([{}, *({"cursor": each} for each in pages)], script)
 
 
 def test_other_params_are_sent_with_every_page():
@@ -454,19 +437,15 @@ def test_params_changed_for_one_page_are_not_sent_with_the_next():
 @pytest.mark.fault("F48")
 @pytest.mark.parametrize(
     ("start", "cursors"),
-    [({}, ["1", "1"]), ({}, ["1", "2", "1"]), ({}, ["", ""]), ({"cursor": "1"}, ["1"])],
+    [
+        *(({}, ["1", "1"]), ({}, ["1", "2", "1"]), ({}, ["", ""])),
+        *(({"cursor": "1"}, ["1"]), ({}, ["c" * 100_000] * 2)),
+    ],
 )
 def test_repeated_cursor_is_a_protocol_error(start, cursors):
     with pytest.raises(RemoteProtocolError, match="is repeated") as caught:
         fetch(*(page("a", nextCursor=cursor) for cursor in cursors), params=start)
-    assert repr(cursors[-1]) in str(caught.value)
-
-
-@pytest.mark.fault("F48")
-def test_long_repeated_cursor_is_shortened_in_the_error():
-    long = "c" * 100_000
-    with pytest.raises(RemoteProtocolError) as caught:
-        fetch(page(nextCursor=long), page(nextCursor=long))
+    assert repr(cursors[-1])[:20] in str(caught.value)
     assert len(str(caught.value)) < 250
 
 

@@ -115,12 +115,6 @@ def test_invalid_states_are_refused_with_the_same_message(sealed):
     assert refusal_of(sealed) == refusal_of("x")
 
 
-@pytest.mark.rule("MRTR-07")
-@given(st.text())
-def test_random_text_is_refused(text):
-    refusal_of(text)
-
-
 @pytest.mark.rule("MRTR-09", "ELIC-17")
 @pytest.mark.case("F16")
 @pytest.mark.parametrize(

@@ -172,10 +172,7 @@ def test_retry_after_is_a_lower_bound_and_nonsense_is_ignored(
     error = http(status, retry_after)
     assert delay_of(error, chance=0.0) == least
     assert delay_of(error, chance=0.5, attempt=2) == least + 1.0
-
-
-def test_retry_after_of_a_gateway_error_is_honoured():
-    assert delay_of(http(502, "7"), READ, chance=0.0) == 7.0
+    assert delay_of(http(502, "7"), READ, chance=0.0) == 7.0  # of a gateway
 
 
 def json_error(status, *, with_cause=True):
@@ -199,9 +196,6 @@ def test_json_rpc_error_with_a_retry_status_becomes_its_http_error(status):
 @pytest.mark.parametrize("status", [None, 400, 404, 500])
 def test_json_rpc_error_with_another_status_is_final(status):
     assert declined_error(json_error(status)) is None
-
-
-def test_json_rpc_error_without_its_http_error_is_final():
     assert declined_error(json_error(503, with_cause=False)) is None
 
 
@@ -329,9 +323,6 @@ def test_tool_call_is_repeated_only_if_its_hints_allow_it(annotations, is_allowe
     if annotations is not None:
         raw["annotations"] = annotations
     assert tool_allows_repeat(types.decode(types.Tool, raw)) is is_allowed
-
-
-def test_unknown_tool_is_not_repeated():
     assert not tool_allows_repeat(None)
 
 
@@ -349,10 +340,6 @@ def failed_stream(*, failures=0, now=0.0, recovery=STREAMS):
     return backoff
 
 
-def test_first_opening_has_no_delay():
-    assert StreamBackoff(STREAMS).delay(5.0, 0.9) == 0.0
-
-
 @pytest.mark.pain("P21")
 @pytest.mark.parametrize(
     ("age", "message", "failures"), [(29.9, False, 4), (30.0, False, 0), (0, True, 0)]
@@ -366,13 +353,6 @@ def test_long_lived_stream_or_a_message_resets_the_backoff(age, message, failure
     assert backoff._failures == failures
     bound = 1.0 if failures == 0 else 8.0
     assert backoff.delay(100.0 + age, 0.5) == pytest.approx(0.1 + bound / 2)
-
-
-def test_message_on_an_earlier_stream_does_not_reset_the_backoff():
-    backoff = failed_stream()
-    backoff.record_open(1.0)
-    backoff.record_end(1.0)
-    assert backoff._failures == 1
 
 
 @pytest.mark.pain("P21")
@@ -423,6 +403,7 @@ def test_refused_stream_is_never_opened_again():
 @pytest.mark.fault("F29")
 def test_never_opened_stream_is_given_up_after_the_attempts():
     backoff = StreamBackoff(STREAMS)
+    assert backoff.delay(5.0, 0.9) == 0.0
     for attempt in range(STREAMS.attempts):
         assert backoff.delay(attempt, 0.0) is not None
         backoff.record_end(attempt)
@@ -529,27 +510,21 @@ def test_reconnection_time_of_the_server_is_bounded(stream, retry_ms, expected):
 
 
 @pytest.mark.rule("LHTTP-08")
-def test_event_with_only_an_id_counts_as_delivered():
-    stream = Resumption(STREAMS)
-    stream.retry_ms = 500
-    stream.add_event("primed")
-    stream.record_end(0.0)
-    assert stream.delay(0.0, ALMOST_ONE) == 0.5
-
-
 @pytest.mark.fault("F31")
-def test_stream_without_ids_cannot_be_resumed():
-    stream = Resumption(STREAMS)
-    stream.add_event("")
+@pytest.mark.parametrize(
+    ("recovery", "event_id", "delay"),
+    [
+        (STREAMS, "only an id", 0.5),
+        (STREAMS, "", None),
+        (Recovery(resume=False), "1", None),
+    ],
+)
+def test_only_a_stream_with_ids_is_resumed_if_that_is_on(recovery, event_id, delay):
+    stream = Resumption(recovery)
+    stream.retry_ms = 500
+    stream.add_event(event_id)
     stream.record_end(0.0)
-    assert stream.delay(0.0, 0.0) is None
-
-
-def test_stream_is_not_resumed_if_resumption_is_off():
-    stream = Resumption(Recovery(resume=False))
-    stream.add_event("1")
-    stream.record_end(0.0)
-    assert stream.delay(0.0, 0.0) is None
+    assert stream.delay(0.0, ALMOST_ONE) == delay
 
 
 @pytest.mark.fault("F32")

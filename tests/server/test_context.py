@@ -129,12 +129,6 @@ async def test_progress_and_log_calls_can_be_awaited():
     assert peer.notifications.of("progress", "progress") == []
 
 
-async def test_no_progress_without_a_progress_token():
-    peer = Session(answer_all)
-    await peer.call(reporting(1, 2))
-    assert peer.notifications.all == []
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", True, None])
 async def test_progress_must_be_a_finite_number(value):
     context = Session(answer_all).context(meta=PROGRESS)
@@ -267,25 +261,6 @@ def test_rate_limit_allows_after_its_pause(now, pauses):
         later = last + limit.pause
         assert later > last
         assert limit.take(later)
-
-
-@pytest.mark.rule("LOG-02")
-@pytest.mark.case("F07")
-async def test_request_receives_logs_from_its_log_level():
-    async def handler(ctx):
-        ctx.debug("d")
-        ctx.info("i")
-        ctx.warning({"w": 1})
-        ctx.error(["e"])
-        ctx.log("alert", None, "mine")
-
-    peer = NoSession()
-    await peer.call(handler)
-    assert peer.notifications.all == []
-    await peer.call(handler, meta={LOG_LEVEL: "warning"})
-    assert peer.notifications.of("message", "level") == ["warning", "error", "alert"]
-    assert peer.notifications.of("message", "data") == [{"w": 1}, ["e"], None]
-    assert peer.notifications.all[-1][1]["logger"] == "mine"
 
 
 @pytest.mark.parametrize("from_thread", [False, True])

@@ -224,12 +224,6 @@ async def test_server_without_logging_capability_sends_no_logs():
     assert await exchange(wire, call_request) == [success(2, {**DONE, **STAMP})]
 
 
-async def test_logging_at_an_unknown_level_raises_in_the_handler():
-    request = context(lambda *_: None)
-    with pytest.raises(LocalProtocolError, match="'loud'"):
-        request.log("loud", "x")
-
-
 async def test_request_context_has_revision_and_era():
     for name, era in (("2026-07-28", Era.STATELESS), ("2024-11-05", Era.SESSION)):
         request = context(lambda *_: None, revision=find_revision(name))

@@ -1,8 +1,10 @@
-"""Calls of several rounds: kept values, accepted input responses and limits."""
+"""Calls of several rounds: kept values, input responses, limits, and request states."""
 
 import asyncio
 
+import attrs
 import pytest
+from clocks import Clock
 from hypothesis import given
 from hypothesis import strategies as st
 from input_session import FORM, KEYS, YES, NoSession, Session, answer_all, greet, run
@@ -10,6 +12,7 @@ from input_session import FORM, KEYS, YES, NoSession, Session, answer_all, greet
 from mcpwire.errors import InternalError, InvalidParams, LocalProtocolError
 from mcpwire.server.input_rounds import (
     InputNeeded,
+    MemorySingleUse,
     StateSealer,
     deciding_error,
     finish_round,
@@ -76,15 +79,6 @@ async def test_slightly_later_input_request_joins_the_round(turns):
 
     result = await NoSession().send(handler)
     assert list(result["inputRequests"]) == ["elicit-1", "elicit-2"]
-
-
-async def test_sequential_elicitations_take_one_round_each():
-    peer = NoSession(answer_all)
-    assert await peer.call(two_steps) == ["One?", "Two?"]
-    rounds = [list(result.get("inputRequests", ())) for result in peer.results]
-    assert rounds == [["one"], ["two"], []]
-    first, second, _ = peer.results
-    assert first["requestState"] != second["requestState"]
 
 
 async def test_concurrent_requests_may_be_answered_in_separate_rounds():
@@ -396,3 +390,120 @@ async def test_elicitation_inside_once_is_sent():
         return await ctx.once("who", lambda: act_with(ctx))
 
     assert await NoSession(answer_all).call(handler) == {"text": "Who?"}
+
+
+@attrs.frozen
+class Owner:
+    """The part of a principal that a state is bound to."""
+
+    key: tuple[str | None, str | None, str | None]
+
+
+ALICE = Owner(("https://issuer.example", "app", "alice"))
+MALLORY = Owner(("https://issuer.example", "app", "mallory"))
+
+
+@pytest.mark.rule("MRTR-08", "MRTR-07")
+@pytest.mark.parametrize("change", [lambda s: s + "-TAMPERED", lambda s: s[:-1], None])
+async def test_forged_state_is_refused_before_the_handler_runs(change):
+    ran = []
+
+    async def handler(ctx):
+        ran.append(1)
+        await greet(ctx)
+
+    peer = NoSession()
+    first = await peer.send(handler)
+    state = None if change is None else change(first["requestState"])
+    with pytest.raises(InvalidParams, match="requestState"):
+        await peer.send(handler, requestState=state, inputResponses={"name": YES})
+    assert ran == [1]
+
+
+@pytest.mark.rule("MRTR-09", "ELIC-17")
+@pytest.mark.case("F16")
+@pytest.mark.parametrize(
+    "thief",
+    [
+        {"principal": MALLORY},
+        {"principal": None},
+        {"principal": ALICE, "method": "prompts/get"},
+        {"principal": ALICE, "params": {"name": "tool", "arguments": {"n": 2}}},
+        {"principal": ALICE, "params": {"name": "other", "arguments": {"n": 1}}},
+    ],
+    ids=["another user", "no principal", "method", "arguments", "tool"],
+)
+async def test_state_is_bound_to_principal_method_and_params(thief):
+    sealer = StateSealer(KEYS)
+    first = await NoSession(sealer=sealer, principal=ALICE).send(greet)
+    answered = {"requestState": first["requestState"], "inputResponses": {"name": YES}}
+    with pytest.raises(InvalidParams, match="requestState"):
+        await NoSession(sealer=sealer, **thief).send(greet, **answered)
+    own = NoSession(sealer=sealer, principal=ALICE)
+    assert await own.send(greet, **answered) == {"value": "yes"}
+
+
+@pytest.mark.rule("MRTR-09")
+@pytest.mark.case("F16")
+async def test_state_expires():
+    clock = Clock()
+    peer = NoSession(sealer=StateSealer(KEYS, lifetime=60.0, clock=clock))
+    state = (await peer.send(greet))["requestState"]
+    clock.now += 59.0
+    assert await peer.send(greet, requestState=state, inputResponses={"name": YES})
+    clock.now += 1.0
+    with pytest.raises(InvalidParams, match="too old"):
+        await peer.send(greet, requestState=state, inputResponses={"name": YES})
+
+
+async def test_short_sealing_key_is_refused():
+    with pytest.raises(ValueError, match="at least 16"):
+        StateSealer([b"short"])
+
+
+@pytest.mark.rule("MRTR-10")
+async def test_used_nonce_is_forgotten_after_it_expires():
+    clock = Clock()
+    used = MemorySingleUse(2, clock=clock)
+    assert used.use("a", 1010)
+    assert used.use("b", 1020)
+    assert not used.use("a", 1010)
+    # Full: every new nonce counts as used, until there is room.
+    assert not used.use("c", 1030)
+    clock.now = 1010.0
+    assert used.use("c", 1030)
+    assert not used.use("b", 1020)
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.rule("MRTR-10")
+def test_single_use_memory_is_shared_among_clients():
+    clock = Clock()
+    used = MemorySingleUse(10, clock=clock)
+    assert [used.use(f"{n}.greedy", 1010) for n in range(8)] == [True] * 6 + [False] * 2
+    assert [used.use(f"{n}.other", 1020) for n in range(4)] == [True] * 3 + [False]
+    assert not used.use("0.greedy", 1010)
+    clock.now = 1010.0
+    assert used.use("6.greedy", 1030)
+    assert not used.use("0.other", 1020)
+
+
+@pytest.mark.attack("X12")
+@pytest.mark.rule("MRTR-10")
+async def test_nonces_of_one_client_have_the_same_client_key():
+    class RecordingSingleUse:
+        def __init__(self):
+            self.nonces = []
+
+        def use(self, nonce, expires_at):
+            self.nonces.append(nonce)
+            return True
+
+    recording = RecordingSingleUse()
+    peer = NoSession(sealer=StateSealer(KEYS, single_use=recording))
+    for _ in range(2):
+        state = (await peer.send(greet))["requestState"]
+        await peer.send(greet, requestState=state, inputResponses={"name": YES})
+    (first, mark), (second, again) = (nonce.split(".") for nonce in recording.nonces)
+    assert first != second
+    assert mark == again != ""

@@ -1,11 +1,11 @@
-"""Running handlers: concurrency, cancellation, closed streams, one response each."""
+"""Running handlers: concurrency, cancellation, one response each; sessions."""
 
 import asyncio
 import sys
 
 import pytest
 from raw_client import (
-    STAMP,
+    SERVER,
     TIMEOUT_S,
     Hand,
     failure,
@@ -17,7 +17,12 @@ from raw_client import (
     success,
 )
 
-from mcpwire import Client, Limits, LocalProtocolError, TransportError
+from mcpwire import Client, TransportError
+from mcpwire.errors import InternalError
+from mcpwire.limits import Limits
+from mcpwire.server.dispatcher import Dispatcher
+from mcpwire.server.request import IN_MEMORY
+from mcpwire.types import Implementation
 
 TOOLS = {"tools": {}}
 
@@ -84,19 +89,6 @@ async def test_cancelled_request_stops_and_gets_no_response(ask):
     wire.send(notice("notifications/cancelled", requestId=1, reason="enough"))
     assert await wire.settled() == []
     assert gate.ended == [("1", "cancelled", True)]
-
-
-@pytest.mark.rule("CAN-06", "CAN-08")
-async def test_cancelling_an_unknown_or_answered_request_is_ignored():
-    gate, wire = gated()
-    wire.send(call(1), call("1"))
-    await gate.wait_running(2)
-    wire.send(notice("notifications/cancelled", requestId="2"))
-    wire.send(notice("notifications/cancelled", requestId=[1]))
-    gate.open.set()
-    assert [await wire.next(), await wire.next()] == [text(1, "1"), text("1", "1")]
-    wire.send(notice("notifications/cancelled", requestId=1))
-    assert await wire.ask(call(3)) == [text(3, "3")]
 
 
 async def test_cancelled_waiting_request_never_runs():
@@ -208,16 +200,6 @@ async def test_ping_is_answered_before_slow_handlers():
     assert await wire.settled() == [text(1, "1"), text(2, "2")]
 
 
-@pytest.mark.attack("S31")
-async def test_duplicate_id_in_flight_gets_no_second_response():
-    gate, wire = gated()
-    wire.send(call(1, "first"), call(1, "second"), call("1", "third"))
-    await gate.wait_running(2)
-    gate.open.set()
-    assert await wire.settled() == [text(1, "first"), text("1", "third")]
-    assert await wire.ask(call(1, "again")) == [text(1, "again")]
-
-
 @pytest.mark.attack("S10")
 async def test_equal_ids_on_two_connections_are_independent():
     gate = Gate()
@@ -250,73 +232,285 @@ async def test_batch_at_2025_03_26_gets_one_batch_response():
     ]
 
 
-@pytest.mark.rule("RPC-14")
-async def test_initialize_in_a_batch_is_refused():
-    _, wire = gated("2025-03-26")
-    again = request(2, "initialize", session("2025-03-26"))
-    assert await wire.ask([again]) == [
-        [failure(2, -32600, "initialize must not be part of a batch")]
-    ]
+OPENING = request(1, "initialize", session())
 
 
-@pytest.mark.rule("RPC-15", "RPC-08")
-@pytest.mark.parametrize("version", [None, "2025-11-25", "2025-06-18", "2024-11-05"])
-async def test_batch_at_another_revision_runs_no_handler(version):
-    gate, wire = gated(version)
-    wire.send([call(1), call(2)])
-    refusal = {
-        "jsonrpc": "2.0",
-        "error": {
-            "code": -32600,
-            "message": "batches belong to revision 2025-03-26 only",
-        },
-    }
-    # Only revisions with errors without an id can report it.
-    expected = [] if version in {"2025-06-18", "2024-11-05"} else [refusal]
-    assert await wire.settled() == expected
-    assert gate.ended == []
+class Recording(Dispatcher):
+    """Records the end of each session."""
+
+    def __init__(self, call=None, **options):
+        methods = {"tools/list": lambda params, request: {"tools": []}}
+        if call is not None:
+            methods["tools/call"] = call
+        super().__init__(
+            Implementation(**SERVER),
+            capabilities={"tools": {"listChanged": True}, "logging": {}},
+            methods=methods,
+            **options,
+        )
+        self.ends = []
+        self.has_left = asyncio.Event()
+
+    def discard_session(self, session):
+        super().discard_session(session)
+        self.ends.append(("left", session))
+        self.has_left.set()
+
+    async def wait_session_closed(self, session):
+        self.ends.append(("closed", session))
 
 
-@pytest.mark.attack("S12")
-@pytest.mark.fault("F12", "F13")
-@pytest.mark.rule("RPC-04", "RPC-08")
-async def test_malformed_lines_keep_the_connection_open():
-    _, wire = gated()
-    for line in (
-        b"hello\n",
-        b"\xff\xfe\n",
-        b"\n",
-        b"null\n",
-        b'{"jsonrpc":"2.0"}\n',
-        b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n',
-        b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}\n',
-        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}\n',
-        b'{"jsonrpc":"2.0","id":8,"method":7}\n',
-        b'{"jsonrpc":"1.0","id":9,"method":"ping"}\n',
-        b'{"jsonrpc":"2.0","id":1,"result":{}}\n',
-        b"[" * 2_000 + b"\n",
-    ):
-        wire.receive(line)
-    answers = wire.rest()
-    assert {answer["error"]["code"] for answer in answers} <= {-32700, -32600}
-    assert [a["id"] for a in answers if "id" in a] == [7, 8, 9]
-    assert await wire.ask(request(1, "ping")) == [success(1, {})]
+class DelayedOpening(Recording):
+    """Opens a session when the test allows it."""
+
+    opens_in_task = True
+    refusal = None
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.may_open = asyncio.Event()
+
+    async def open_session(self, params, session, info=IN_MEMORY):
+        await self.may_open.wait()
+        if self.refusal is not None:
+            raise self.refusal
+        return await super().open_session(params, session, info)
 
 
-@pytest.mark.rule("RPC-20", "TR-STDIO-07")
-@pytest.mark.parametrize("opened", [False, True], ids=["before", "alone"])
-async def test_server_request_outside_a_session_is_refused(opened):
-    _, wire = gated(None)
-    if opened:
-        await wire.ask(modern(1, "server/discover"))
-    with pytest.raises(LocalProtocolError, match="only inside a session"):
-        await wire.call("roots/list", None, deadline=None)
-    assert wire.rest() == []
+@pytest.fixture
+def dispatcher():
+    return DelayedOpening()
 
 
-@pytest.mark.rule("TR-STDIO-07")
-async def test_stateless_request_gets_only_its_response():
-    gate, wire = gated(None)
-    gate.open.set()
-    [answer] = await wire.ask(modern(1, "tools/call", {"name": "1"}))
-    assert answer == text(1, "1", **STAMP)
+@pytest.fixture
+async def hand(dispatcher):
+    return Hand(dispatcher)
+
+
+async def open_connection(dispatcher):
+    hand = Hand(dispatcher)
+    hand.send(OPENING)
+    dispatcher.may_open.set()
+    assert (await hand.next())["id"] == 1
+    return hand
+
+
+async def test_requests_wait_in_order_until_the_session_is_open(dispatcher, hand):
+    hand.send(OPENING, request(2, "tools/list"), request(3, "tools/list"))
+    await asyncio.sleep(0)  # one loop iteration
+    assert hand.rest() == []
+    dispatcher.may_open.set()
+    assert [(await hand.next())["id"] for _ in range(3)] == [1, 2, 3]
+    assert hand.connection.session is not None
+
+
+@pytest.mark.unchecked_wire("a ping is answered before there is a revision")
+@pytest.mark.parametrize(
+    "meanwhile", [request(2, "ping"), modern(2, "tools/list")], ids=["ping", "alone"]
+)
+async def test_ping_and_stateless_request_are_answered_while_opening(
+    dispatcher, hand, meanwhile
+):
+    hand.send(OPENING, meanwhile)
+    answer = await hand.next()
+    assert answer["id"] == 2
+    assert "result" in answer
+    dispatcher.may_open.set()
+    assert (await hand.next())["id"] == 1
+
+
+async def test_failed_opening_is_the_response_to_initialize(dispatcher):
+    dispatcher.refusal = InternalError("the server 'a' is not there")
+    hand = Hand(dispatcher)
+    hand.send(OPENING, request(2, "tools/list"))
+    dispatcher.may_open.set()
+    assert await hand.next() == failure(1, -32603, "the server 'a' is not there")
+    assert (await hand.next())["error"]["code"] == -32602
+    dispatcher.refusal = None  # and the client may try again
+    hand.send(OPENING)
+    assert "result" in await hand.next()
+
+
+async def test_second_initialize_waits_and_opens_another_session(dispatcher, hand):
+    hand.send(OPENING, request(2, "initialize", session("2025-06-18")))
+    hand.send(request(3, "tools/list"))
+    dispatcher.may_open.set()
+    first, second, listed = [await hand.next() for _ in range(3)]
+    assert (first["id"], first["result"]["protocolVersion"]) == (1, "2025-11-25")
+    assert (second["id"], second["result"]["protocolVersion"]) == (2, "2025-06-18")
+    assert listed == {"jsonrpc": "2.0", "id": 3, "result": {"tools": []}}
+    assert hand.connection.session.revision.name == "2025-06-18"
+    await hand.connection.aclose()
+    first_session = dispatcher.ends[0][1]
+    assert first_session.revision.name == "2025-11-25"
+    assert dispatcher.ends == ends_of(first_session, hand.connection.session)
+
+
+async def test_refused_second_session_keeps_the_first(dispatcher):
+    hand = await open_connection(dispatcher)
+    first = hand.connection.session
+    dispatcher.refusal = InternalError("the server 'a' is not there")
+    [refused] = await hand.ask(request(2, "initialize", session()))
+    assert refused == failure(2, -32603, "the server 'a' is not there")
+    [listed] = await hand.ask(request(3, "tools/list"))
+    assert "result" in listed
+    assert hand.connection.session is first
+    assert dispatcher.ends == []
+
+
+async def test_waiting_request_can_be_cancelled(dispatcher, hand):
+    hand.send(
+        OPENING,
+        request(2, "tools/list"),
+        notice("notifications/cancelled", requestId=2),
+    )
+    dispatcher.may_open.set()
+    assert (await hand.next())["id"] == 1
+    assert await hand.settled() == []
+
+
+@pytest.mark.unchecked_wire("a client must not withdraw initialize")
+async def test_cancelled_initialize_allows_a_new_one(dispatcher, hand):
+    hand.send(OPENING, request(2, "tools/list"))
+    await asyncio.sleep(0)  # one loop iteration
+    hand.send(notice("notifications/cancelled", requestId=1))
+    assert (await hand.next())["error"]["code"] == -32602
+    dispatcher.may_open.set()
+    hand.send(request(3, "initialize", session()))
+    assert (await hand.next())["id"] == 3
+
+
+async def test_requests_waiting_beyond_the_limit_are_refused():
+    dispatcher = DelayedOpening(limits=Limits(notifications=1))
+    hand = Hand(dispatcher)
+    hand.send(OPENING, request(2, "tools/list"), request(3, "tools/list"))
+    assert (await hand.next())["error"]["code"] == -32603
+    dispatcher.may_open.set()
+    assert [(await hand.next())["id"] for _ in range(2)] == [1, 2]
+
+
+async def test_connection_closed_while_opening_leaves_no_session(dispatcher, hand):
+    hand.send(OPENING, request(2, "tools/list"))
+    await asyncio.sleep(0)  # one loop iteration
+    await hand.connection.aclose()
+    assert dispatcher.ends == []
+    assert hand.rest() == []
+
+
+async def test_session_opened_after_the_close_is_discarded():
+    class IgnoresCancellation(DelayedOpening):
+        async def open_session(self, params, session, info=IN_MEMORY):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return self.initialize(params, session, info)
+
+    dispatcher = IgnoresCancellation()
+    hand = Hand(dispatcher)
+    hand.send(OPENING)
+    await asyncio.sleep(0)  # one loop iteration
+    await hand.connection.aclose()
+    assert [end for end, _ in dispatcher.ends] == ["left"]
+
+
+async def test_default_session_opens_synchronously_without_an_id():
+    dispatcher = server({"tools/list": lambda params, request: {}}, {"tools": {}})
+    open_connection, result = await dispatcher.open_session(session(), None)
+    assert result["protocolVersion"] == open_connection.revision.name
+    assert not dispatcher.opens_in_task
+    assert not dispatcher.answers_cancelled
+    assert dispatcher.new_session_id(open_connection) is None
+    assert await dispatcher.resume_session("x", IN_MEMORY) is None
+    assert await dispatcher.delete_session("x", IN_MEMORY) is False
+    dispatcher.on_notification(open_connection, "notifications/other", None)
+    assert not open_connection.is_initialized
+    dispatcher.on_notification(open_connection, "notifications/initialized", {})
+    assert open_connection.is_initialized
+    dispatcher.discard_session(open_connection)
+    await dispatcher.wait_session_closed(open_connection)
+    assert open_connection.is_closed
+
+
+# A second initialize: a bridge keeps one child process for all its clients...
+
+
+@pytest.fixture
+def slow():
+    """A server with a call that runs until the test ends it."""
+    may_end = asyncio.Event()
+
+    async def call(params, request):
+        request.session.state["calls"] = 1
+        await may_end.wait()
+        request.log("info", "done")
+        return {"content": [], "structuredContent": request.session.state}
+
+    made = Recording(call)
+    made.may_end = may_end
+    return made
+
+
+def ends_of(*sessions):
+    return [(end, each) for each in sessions for end in ("left", "closed")]
+
+
+async def left(dispatcher):
+    """Wait until a session was discarded."""
+    async with asyncio.timeout(TIMEOUT_S):
+        await dispatcher.has_left.wait()
+
+
+CALL = request(7, "tools/call", {"name": "x"})
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2024-11-05"])
+async def test_call_in_flight_finishes_after_a_second_handshake(slow, version):
+    hand = Hand(slow, "2025-11-25")
+    first = hand.connection.session
+    hand.send(CALL)
+    [answer] = await hand.ask(request(8, "initialize", session(version)))
+    assert answer["result"]["protocolVersion"] == version
+    second = hand.connection.session
+    assert second is not first
+    assert slow.ends == []
+    slow.may_end.set()
+    logged, answered = await hand.next(), await hand.next()
+    assert logged["params"] == {"level": "info", "data": "done"}
+    result = {"content": [], "structuredContent": {"calls": 1}}
+    assert answered == success(7, result)
+    assert second.state == {}
+    await left(slow)
+    await hand.connection.aclose()
+    assert slow.ends == ends_of(first, second)
+
+
+async def test_first_session_leaves_the_hub_after_its_calls(slow):
+    hand = Hand(slow, "2025-11-25")
+    first = hand.connection.session
+    await hand.ask(request(8, "initialize", session()))
+    hand.send(notice("notifications/initialized"))
+    await left(slow)
+    assert slow.ends[0] == ("left", first)
+    assert (len(slow.hub), hand.connection.session.is_closed) == (1, False)
+    await hand.connection.aclose()
+
+
+@pytest.mark.parametrize("calls", [[], [CALL]], ids=["idle", "amid a call"])
+async def test_closing_discards_each_session_once(slow, calls):
+    hand = Hand(slow, "2025-11-25")
+    first = hand.connection.session
+    hand.send(*calls)
+    hand.send(request(8, "initialize", session()))
+    await hand.connection.aclose()
+    left = [each for event, each in slow.ends if event == "left"]
+    assert sorted(map(id, left)) == sorted(map(id, [first, hand.connection.session]))
+    assert {each for event, each in slow.ends if event == "closed"} == set(left)
+
+
+async def test_malformed_second_initialize_keeps_the_session():
+    hand = Hand(server(), "2025-11-25")
+    first = hand.connection.session
+    assert await hand.ask(
+        request(8, "initialize", {**session(), "clientInfo": []})
+    ) == [failure(8, -32602, "params.clientInfo must be an object")]
+    assert hand.connection.session is first

@@ -93,18 +93,6 @@ def read_from(fd, count):
     return data
 
 
-@pytest.mark.rule("TR-STDIO-13")
-@pytest.mark.case("A07")
-def test_server_exits_at_end_of_input_during_a_long_call():
-    with child() as process:
-        call = request(1, "tools/call", SLOW, {"progressToken": 1})
-        process.stdin.write(opened(call, request(2, "ping")))
-        assert [line["id"] for line in read_lines(process, 2)] == [0, 2]
-        process.stdin.close()
-        assert process.wait(TIMEOUT_S) == 0
-        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
-
-
 @pytest.mark.case("A07", "A09")
 def test_requests_before_the_end_of_input_are_answered():
     requests = [
@@ -138,11 +126,17 @@ serve(tool)
 
 
 @pytest.mark.rule("TR-STDIO-13")
-@pytest.mark.parametrize("body", [STUBBORN, THREADED], ids=["stubborn", "threaded"])
-def test_stubborn_or_threaded_handler_does_not_delay_exit(body):
-    with child(scripted(body)) as process:
-        process.stdin.write(opened(request(1, "tools/call"), request(2, "ping")))
-        read_lines(process, 2)
+@pytest.mark.case("A07")
+@pytest.mark.parametrize(
+    "argv",
+    [DEMO, scripted(STUBBORN), scripted(THREADED)],
+    ids=["slow", "stubborn", "threaded"],
+)
+def test_server_exits_at_end_of_input_during_a_long_call(argv):
+    with child(argv) as process:
+        call = request(1, "tools/call", SLOW, {"progressToken": 1})
+        process.stdin.write(opened(call, request(2, "ping")))
+        assert [line["id"] for line in read_lines(process, 2)] == [0, 2]
         process.stdin.close()
         assert process.wait(TIMEOUT_S) == 0
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")

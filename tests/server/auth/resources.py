@@ -3,8 +3,16 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from mcpwire.auth.discovery import read_denial
-from mcpwire.server.auth import Principal, ResourceServer, StaticTokens
+from mcpwire.server.auth import (
+    AuthenticationRefused,
+    HttpRefusal,
+    Principal,
+    ResourceServer,
+    StaticTokens,
+)
 
 RESOURCE = "https://mcp.example/mcp"
 ISSUER = "https://login.example"
@@ -59,6 +67,13 @@ def ask(
 ) -> Principal:
     named = {name.replace("_", "-"): value for name, value in fields.items()}
     return asyncio.run(server.authenticate(Fields(named), verb, url))
+
+
+def refusal(server: ResourceServer, **request: Any) -> HttpRefusal:
+    with pytest.raises(AuthenticationRefused) as caught:
+        ask(server, **request)
+    assert isinstance(caught.value, HttpRefusal)
+    return caught.value
 
 
 def denial_of(refusal: Any) -> Any:

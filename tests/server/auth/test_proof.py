@@ -13,12 +13,12 @@ from resources import (
     ask,
     denial_of,
     principal,
+    refusal,
     resource,
 )
 
 from mcpwire.auth.jwt import Prover, generate_proof_key
 from mcpwire.auth.resource_server import PROOF_ALGORITHMS
-from mcpwire.server.auth import AuthenticationRefused
 
 TOKEN = "the-token"
 ATH = encoded(hashlib.sha256(TOKEN.encode()).digest())
@@ -34,12 +34,6 @@ def proof(key=EC, *, header=None, **claims):
     proof_claims = {k: v for k, v in (defaults | claims).items() if v is not None}
     head = {"typ": "dpop+jwt", "alg": "ES256", "jwk": public(key)}
     return sign(head | (header or {}), proof_claims, key, by="ES256")
-
-
-def refusal(server, **fields):
-    with pytest.raises(AuthenticationRefused) as caught:
-        ask(server, **fields)
-    return caught.value
 
 
 def dpop_server(**options):
@@ -158,24 +152,17 @@ def test_unbound_bearer_token_is_accepted_with_dpop_enabled():
 
 
 @pytest.mark.parametrize(
-    "url", [RESOURCE, "http://10.0.0.1:8000/mcp?a=b", "http://10.0.0.1/"]
+    ("htu", "url"),
+    [
+        (RESOURCE, RESOURCE),
+        (RESOURCE, "http://10.0.0.1:8000/mcp?a=b"),
+        (RESOURCE, "http://10.0.0.1/"),
+        ("https://MCP.example:443/mcp/sse?x=y#z", "http://127.0.0.1:8000/mcp/sse"),
+    ],
 )
-def test_proof_url_is_the_public_resource_url(url):
-    made = proof(htu=RESOURCE)
-    accepted = ask(dpop_server(), url=url, authorization=f"DPoP {TOKEN}", dpop=made)
-    assert accepted.subject == "ann"
-
-
-def test_proof_url_may_have_the_requested_path():
-    made = proof(htu="https://MCP.example:443/mcp/sse?x=y#z", htm="GET")
-    accepted = ask(
-        dpop_server(),
-        verb="GET",
-        url="http://127.0.0.1:8000/mcp/sse",
-        authorization=f"DPoP {TOKEN}",
-        dpop=made,
-    )
-    assert accepted.subject == "ann"
+def test_proof_url_is_the_public_resource_url_or_has_the_requested_path(htu, url):
+    shown = {"authorization": f"DPoP {TOKEN}", "dpop": proof(htu=htu, htm="GET")}
+    assert ask(dpop_server(), verb="GET", url=url, **shown).subject == "ann"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""`ResourceServer`: authentication, refusals, scopes, metadata and principals."""
+"""`ResourceServer`: authentication, refusals, scopes, metadata; tokens of its own."""
 
+import asyncio
 import logging
 
 import attrs
@@ -16,13 +17,14 @@ from resources import (
     ask,
     denial_of,
     principal,
+    refusal,
     resource,
 )
 
 import mcpwire
 from mcpwire.auth.discovery import parse_challenges
 from mcpwire.auth.errors import AuthTemporarilyUnavailable
-from mcpwire.auth.resource_server import format_challenge
+from mcpwire.auth.resource_server import TtlCache, format_challenge
 from mcpwire.server import auth
 from mcpwire.server.auth import (
     ApiKeys,
@@ -44,13 +46,6 @@ from mcpwire.server.auth.resource_server import (
 from mcpwire.testing import AsgiTransport
 
 SECRET = "hush-hush"
-
-
-def refusal(server, **request):
-    with pytest.raises(AuthenticationRefused) as caught:
-        ask(server, **request)
-    assert isinstance(caught.value, HttpRefusal)
-    return caught.value
 
 
 @pytest.mark.parametrize("line", ["Bearer good", "bearer good", "BEARER   good"])
@@ -123,14 +118,22 @@ def test_other_query_parameters_are_ignored(query):
     assert ask(resource(), url=url, authorization="Bearer good").subject == "ann"
 
 
-@pytest.mark.rule("FLOW-23", "SEC-03")
+@pytest.mark.rule("FLOW-22", "FLOW-23", "SEC-03")
 @pytest.mark.attack("S08")
 @pytest.mark.case("G01")
 @pytest.mark.parametrize(
-    "audience", [set(), {"https://other.example/mcp"}, {RESOURCE + "/"}, {"urn:x"}]
+    "members",
+    [
+        {"audience": set()},
+        {"audience": {"https://other.example/mcp"}},
+        {"audience": {RESOURCE + "/"}},
+        {"audience": {"urn:x"}},
+        {"expires_at": NOW - 301},
+        {"subject": None},
+    ],
 )
-def test_token_for_another_or_no_audience_is_refused(audience):
-    server = resource(Verdicts({"t": principal(audience=audience)}))
+def test_token_expired_or_of_another_audience_or_subject_is_refused(members):
+    server = resource(Verdicts({"t": principal(**members)}))
     refused = refusal(server, authorization="Bearer t")
     assert (refused.http_status, refused.error) == (401, "invalid_token")
 
@@ -146,20 +149,16 @@ def test_token_for_another_or_no_audience_is_refused(audience):
 )
 def test_token_for_this_audience_is_accepted(options, audience):
     known = principal(audience={audience, "https://other.example"})
-    server = resource(Verdicts({"t": known}), **options)
+    server = resource(Verdicts({"t": known, "other": principal()}), **options)
     assert ask(server, authorization="Bearer t") == known
+    if options:  # they replace the resource
+        assert refusal(server, authorization="Bearer other").http_status == 401
 
 
 def test_wrong_audience_is_logged(caplog):
     caplog.set_level(logging.INFO)
     refusal(resource(Verdicts({"t": principal(audience=())})), authorization="Bearer t")
     assert "its audience is another server" in caplog.text
-
-
-@pytest.mark.rule("FLOW-23")
-def test_audience_option_replaces_the_resource():
-    server = resource(Verdicts({"t": principal()}), audience="urn:mine")
-    assert refusal(server, authorization="Bearer t").http_status == 401
 
 
 def test_trailing_slash_of_a_bare_host_is_ignored():
@@ -170,34 +169,21 @@ def test_trailing_slash_of_a_bare_host_is_ignored():
     assert ask(server, authorization="Bearer t").subject == "ann"
 
 
-@pytest.mark.rule("FLOW-22")
-@pytest.mark.parametrize(
-    "members",
-    [{"expires_at": NOW - 301}, {"subject": None}],
-    ids=["expired", "without a subject"],
-)
-def test_token_expired_or_without_a_subject_is_refused(members):
-    server = resource(Verdicts({"t": principal(**members)}))
-    assert refusal(server, authorization="Bearer t").error == "invalid_token"
-
-
 def test_static_token_expires_at_its_time():
     tokens = StaticTokens({"t": {"subject": "ann", "expires_at": NOW}})
     assert refusal(resource(tokens), authorization="Bearer t").error == "invalid_token"
 
 
-def test_verifiers_are_tried_in_order_until_one_accepts():
-    first = Verdicts({"t": InvalidToken("no")})
-    third = Verdicts({})
+@pytest.mark.parametrize(
+    "verdict",
+    [InvalidToken("no"), principal(audience=()), AuthTemporarilyUnavailable("later")],
+    ids=["invalid", "another audience", "unavailable"],
+)
+def test_verifiers_are_tried_in_order_until_one_accepts(verdict):
+    first, third = Verdicts({"t": verdict}), Verdicts({})
     server = resource(first, Verdicts({"t": principal(subject="bob")}), third)
     assert ask(server, authorization="Bearer t").subject == "bob"
     assert (first.tokens, third.tokens) == (["t"], [])
-
-
-def test_wrong_audience_falls_through_to_the_next_verifier():
-    first = Verdicts({"t": principal(audience=())})
-    server = resource(first, StaticTokens({"t": "bob"}))
-    assert ask(server, authorization="Bearer t").subject == "bob"
 
 
 @pytest.mark.parametrize(
@@ -215,13 +201,6 @@ def test_verifier_failure_is_503_with_retry_after(error, seconds, caplog):
     assert refused.http_status == 503
     assert refused.http_headers == (("retry-after", seconds),)
     assert SECRET not in caplog.text
-
-
-def test_token_accepted_by_another_verifier_passes():
-    server = resource(
-        Verdicts({"t": AuthTemporarilyUnavailable("later")}), StaticTokens({"t": "ann"})
-    )
-    assert ask(server, authorization="Bearer t").subject == "ann"
 
 
 @pytest.mark.case("G13")
@@ -422,12 +401,8 @@ def test_several_key_lists_may_share_a_header():
     server = resource(*lists)
     for name in ("ann", "bob"):
         assert ask(server, x_api_key=name).subject == name
-        assert refusal(server, authorization=f"Bearer {name}").http_status == 401
-
-
-def test_api_key_is_not_a_bearer_token():
-    server = resource(ApiKeys({"key": "bob"}, header="X-API-Key"))
-    assert refusal(server, authorization="Bearer key").error == "invalid_token"
+        refused = refusal(server, authorization=f"Bearer {name}")
+        assert (refused.http_status, refused.error) == (401, "invalid_token")
 
 
 @given(
@@ -681,3 +656,64 @@ async def test_authorization_endpoints_are_not_served(verb, path):
             "https://mcp.example/.well-known/oauth-protected-resource"
         )
         assert shown.json()["authorization_servers"] == [ISSUER]
+
+
+def verify(verifier, token):
+    return asyncio.run(verifier.verify(token))
+
+
+@pytest.mark.parametrize("kind", [StaticTokens, ApiKeys])
+@pytest.mark.parametrize("owner", ["ann", {"subject": "ann"}, Principal(subject="ann")])
+def test_known_token_gives_its_principal(kind, owner):
+    assert verify(kind({"t": owner}), "t") == Principal(subject="ann")
+
+
+@pytest.mark.parametrize("token", ["", "T", "t ", "tt", "ü"])
+def test_unknown_token_is_refused(token):
+    with pytest.raises(InvalidToken):
+        verify(StaticTokens({"t": "ann"}), token)
+
+
+@pytest.mark.parametrize("owner", ["", {}, {"issuer": "i"}, Principal()])
+def test_token_owner_needs_a_subject(owner):
+    with pytest.raises(ValueError, match="subject"):
+        StaticTokens({"t": owner})
+
+
+@pytest.mark.parametrize("token", ["", "a b", "a,b", "ü", "a" * 20_000, "a:b"])
+def test_token_that_cannot_be_sent_is_refused(token):
+    with pytest.raises(ValueError, match="RFC 6750"):
+        StaticTokens({token: "ann"})
+
+
+def test_api_key_in_its_own_header_allows_more_characters():
+    assert verify(ApiKeys({"a:b,c": "ann"}, header="X-Key"), "a:b,c").subject == "ann"
+    with pytest.raises(ValueError):
+        ApiKeys({"a b": "ann"}, header="X-Key")
+
+
+@pytest.mark.parametrize("header", ["", "x key", "Authorization"])
+def test_invalid_or_reserved_api_key_header_is_refused(header):
+    with pytest.raises(ValueError, match="no key can stand"):
+        ApiKeys({"k": "ann"}, header=header)
+
+
+@pytest.mark.case("G13")
+def test_static_tokens_neither_show_nor_keep_tokens():
+    made = StaticTokens({SECRET: "ann"})
+    assert repr(made) == "<StaticTokens: 1>"
+    assert SECRET not in repr(vars(made))
+
+
+def test_ttl_cache_evicts_expired_and_oldest_entries():
+    cache = TtlCache(2)
+    cache.put("a", 1, 0, until=10)
+    cache.put("b", 2, 0, until=20)
+    assert (cache.get("a", 9), cache.get("a", 10), cache.get("x", 0)) == (1, None, None)
+    cache.put("a", 3, 0, until=20)
+    cache.put("c", 4, 0, until=20)
+    assert [cache.get(name, 0) for name in "abc"] == [3, None, 4]
+    cache.put("d", 5, 20, until=30)
+    assert len(cache) == 1  # the expired ones are removed
+    cache.clear()
+    assert len(cache) == 0

@@ -512,9 +512,11 @@ def prebuilt_result(content=(), structured=UNSET, **more):
     return types.CallToolResult(list(content), structured, **more)
 
 
-def test_call_tool_result_is_sent_unchanged():
-    value = prebuilt_result([TEXT], {"n": 1}, is_error=False, meta={"a/b": 1})
-    result = result_of(value, output_schema=SCHEMA)
+@pytest.mark.parametrize("data", [{"n": 1}, OrderedDict(n=1)])
+@pytest.mark.parametrize("revision", [LATEST_SESSION, LATEST], ids=str)
+def test_call_tool_result_is_sent_unchanged(data, revision):
+    value = prebuilt_result([TEXT], data, is_error=False, meta={"a/b": 1})
+    result = result_of(value, output_schema=SCHEMA, revision=revision)
     assert result["content"] == [text("t")]
     assert result["structuredContent"] == {"n": 1}
     assert result["_meta"] == {"a/b": 1}
@@ -531,12 +533,6 @@ def test_result_omits_structured_content_of_later_revisions(data):
     value = prebuilt_result([TEXT], data)
     assert "structuredContent" not in result_of(value, revision=LATEST_SESSION)
     assert result_of(value)["structuredContent"] == data
-
-
-def test_structured_content_may_be_a_subclass_of_dict():
-    value = prebuilt_result([TEXT], OrderedDict(n=1))
-    result = result_of(value, output_schema=SCHEMA, revision=LATEST_SESSION)
-    assert result["structuredContent"] == {"n": 1}
 
 
 @pytest.mark.rule("TOOL-11")

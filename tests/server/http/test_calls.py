@@ -1,6 +1,7 @@
-"""Requests of a session: responses, notifications, cancellation and end."""
+"""Requests of a session, to its client, and in batches: responses, cancellation."""
 
 import asyncio
+import contextlib
 
 import pytest
 from living import living
@@ -18,6 +19,13 @@ from raw_http_client import (
     turns,
 )
 
+from mcpwire.errors import (
+    ConnectionClosed,
+    InvalidMessage,
+    LocalProtocolError,
+    RequestTimeout,
+    RPCError,
+)
 from mcpwire.server.http.exchange import Timeouts
 from mcpwire.server.http.streams import Stream
 
@@ -30,15 +38,6 @@ def with_token(id, **arguments):
     message = call(id, **arguments)
     message["params"]["_meta"] = {"progressToken": id}
     return message
-
-
-@pytest.mark.rule("LHTTP-05")
-async def test_quick_response_is_json():
-    async with in_session(progress(3)) as (_, hand):
-        visit = await hand.post(call(1)).done()
-        assert visit.headers["content-type"] == "application/json"
-        assert visit.json == success(1, content())
-        assert visit.is_complete
 
 
 @pytest.mark.rule("LHTTP-06", "LHTTP-09", "LHTTP-11")
@@ -78,18 +77,6 @@ async def test_without_a_store_events_have_no_ids():
         assert visit.status == 400
 
 
-async def test_idle_stream_sends_heartbeats():
-    work = Work()
-    async with Bench(work) as bench:
-        timeouts = Timeouts(body=30, stream_after=QUICK, heartbeat=QUICK)
-        hand = await bench.open(timeouts=timeouts)
-        visit = hand.post(call(1))
-        await visit.until(lambda: visit.body.count(b"\n: \n") >= 3)
-        work.release.set()
-        await visit.done()
-        assert visit.messages == [success(1, content())]
-
-
 async def test_unencodable_result_becomes_an_internal_error(caplog):
     async def work(params, request):
         return {"content": [object()]}
@@ -120,6 +107,7 @@ async def test_request_id_in_use_is_refused_and_the_first_call_continues():
         )
 
 
+@pytest.mark.rule("LHTTP-05")
 @pytest.mark.case("D15")
 async def test_a_thousand_calls_at_once_on_one_session_are_all_answered():
     async def work(params, request):
@@ -350,3 +338,260 @@ async def test_closing_cancels_a_running_stateless_call():
     assert (await visit.done()).json == failure(1, -32603, ENDED)
     assert work.outcomes == ["cancelled"]
     assert not bench.sessions.stateless_sessions
+
+
+@pytest.mark.rule("LHTTP-04", "LHTTP-11", "LHTTP-19")
+@pytest.mark.case("D08")
+async def test_server_request_is_on_the_calls_stream_and_answered_by_a_post():
+    async def work(params, request):
+        answer = await request.ask("roots/list", {})
+        return content(str(answer["roots"]))
+
+    async with in_session(work) as (_, hand):
+        stream = await hand.listen()
+        one, two = hand.post(call(1)), hand.post(call(2))
+        first, second = await one.next(), await two.next()
+        assert first["method"] == second["method"] == "roots/list"
+        assert first["id"] != second["id"]
+        await hand.post_accepted(success(second["id"], {"roots": [2]}))
+        await hand.post_accepted(success(first["id"], {"roots": [1]}))
+        assert await one.next() == success(1, content("[1]"))
+        assert await two.next() == success(2, content("[2]"))
+        await hand.post_accepted(success(first["id"], {"roots": [3]}))
+        await hand.post_accepted(success("1", {}))
+        await hand.post_accepted(success(99, {}))
+        assert stream.messages == []
+
+
+def ask_roots(outcome):
+    async def work(params, request):
+        try:
+            await request.ask("roots/list", params["arguments"])
+        except BaseException as error:
+            outcome.append(error)
+            raise
+        return content()
+
+    return work
+
+
+@contextlib.asynccontextmanager
+async def pending_request(**options):
+    """Give a client, its call, the server's request, and a list with its error."""
+    outcome = []
+    async with in_session(ask_roots(outcome), **options) as (_, hand):
+        visit = hand.post(call(1))
+        yield hand, visit, await visit.next(), outcome
+
+
+async def test_error_response_of_the_client_raises_rpc_error():
+    async with pending_request() as (hand, visit, server_request, outcome):
+        await hand.post_accepted(
+            failure(server_request["id"], -32601, "no roots", {"why": 1})
+        )
+        await visit.done()
+        (error,) = outcome
+        assert isinstance(error, RPCError)
+        assert (error.method, error.data) == ("roots/list", {"why": 1})
+
+
+async def test_malformed_response_is_refused_and_fails_the_server_request():
+    async with pending_request() as (hand, visit, server_request, outcome):
+        bad = {"jsonrpc": "2.0", "id": server_request["id"], "result": []}
+        refused = await hand.post(bad).done()
+        assert refused.status == 400
+        await visit.done()
+        assert isinstance(outcome[0], InvalidMessage)
+
+
+async def test_server_request_is_cancelled_after_its_timeout():
+    async with pending_request(ask_timeout=QUICK) as (
+        _,
+        visit,
+        server_request,
+        outcome,
+    ):
+        cancelled = await visit.next()
+        assert cancelled["method"] == "notifications/cancelled"
+        assert cancelled["params"] == {
+            "requestId": server_request["id"],
+            "reason": "timeout",
+        }
+        await visit.done()
+        (error,) = outcome
+        assert isinstance(error, RequestTimeout)
+        assert (error.method, error.timeout) == ("roots/list", QUICK)
+
+
+async def test_server_request_of_a_cancelled_call_is_cancelled_on_the_get_stream():
+    async with pending_request() as (hand, visit, server_request, outcome):
+        await hand.post_accepted(notice("notifications/cancelled", requestId=1))
+        await visit.done()
+        stream = hand.get()
+        cancelled = await stream.next()
+        assert cancelled["params"]["requestId"] == server_request["id"]
+        assert isinstance(outcome[0], asyncio.CancelledError)
+
+
+async def test_answered_server_request_is_not_cancelled_afterwards():
+    async with pending_request() as (hand, visit, server_request, outcome):
+        # Both arrive before the handler can continue.
+        answer = hand.post(success(server_request["id"], {}))
+        cancel = hand.post(notice("notifications/cancelled", requestId=1))
+        for each in (answer, cancel, visit):
+            await each.done()
+        assert isinstance(outcome[0], asyncio.CancelledError)
+        (session,) = hand.sessions
+        assert session.server_stream.last == 0
+
+
+async def test_unencodable_server_request_is_not_sent():
+    outcome = []
+
+    async def work(params, request):
+        try:
+            await request.ask("roots/list", {"x": object()})
+        except LocalProtocolError as error:
+            outcome.append(error)
+        return content()
+
+    async with in_session(work) as (_, hand):
+        assert (await hand.ask(1, "tools/call", {}))["result"] == content()
+        assert len(outcome) == 1
+
+
+async def test_server_requests_fail_when_their_session_ends():
+    outcome = []
+
+    async def work(params, request):
+        # As a handler does that sends its request in a separate task.
+        pending = asyncio.ensure_future(request.ask("roots/list", {}))
+        pending.add_done_callback(lambda done: outcome.append(done.exception()))
+        await asyncio.wait([pending])
+
+    async with called(work) as (_, hand, visit):
+        await visit.next()
+        await hand.delete().done()
+        await visit.done()
+        await turns()
+        assert visit.is_complete
+        assert isinstance(outcome[0], ConnectionClosed)
+
+
+def batching(work=None, version="2025-03-26"):
+    return in_session(work or progress(0), version)
+
+
+@pytest.mark.rule("RPC-13", "LHTTP-35")
+@pytest.mark.case("B05")
+async def test_a_batch_is_answered_by_an_array():
+    async with batching() as (_, hand):
+        visit = await hand.post(
+            [request("a", "ping"), INITIALIZED, call(2), request(3, "no/method")]
+        ).done()
+        answers = {answer["id"]: answer for answer in visit.json}
+        assert answers["a"] == success("a", {})
+        assert answers[2] == success(2, content())
+        assert answers[3]["error"]["code"] == -32601
+        assert len(visit.json) == 3
+        assert (await hand.post([call(7)]).done()).json == [success(7, content())]
+
+
+@pytest.mark.rule("LHTTP-35")
+@pytest.mark.case("B05")
+async def test_a_batch_without_requests_is_accepted():
+    async with batching() as (_, hand):
+        for batch in ([INITIALIZED, success(9, {}), 1], [1, INITIALIZED]):
+            visit = await hand.post(batch).done()
+            assert (visit.status, visit.body) == (202, b"")
+
+
+@pytest.mark.case("B05")
+async def test_initialize_in_a_batch_is_refused_and_the_rest_is_answered():
+    async with batching() as (bench, hand):
+        visit = await hand.post([request(1, "initialize"), request(2, "ping")]).done()
+        refused, pong = visit.json
+        assert (refused["id"], refused["error"]["code"]) == (1, -32600)
+        assert pong == success(2, {})
+        visit = await bench.hand().post([request(1, "initialize")]).done()
+        assert visit.status == 400
+        assert len(bench.sessions) == 1
+
+
+@pytest.mark.attack("S13")
+@pytest.mark.rule("RPC-15")
+@pytest.mark.case("B05", "B06")
+@pytest.mark.parametrize(
+    ("version", "batch"),
+    [
+        *(("2025-03-26", batch) for batch in ([], [{}], [1, 2], [INITIALIZED] * 1_001)),
+        *(
+            (version, [request(1, "ping")])
+            for version in ("2024-11-05", "2025-06-18", "2025-11-25")
+        ),
+    ],
+    ids=range(7),
+)
+async def test_malformed_batch_or_one_of_another_revision_is_refused(version, batch):
+    async with batching(version=version) as (_, hand):
+        visit = await hand.post(batch).done()
+        assert visit.status == 400
+        assert visit.json["error"]["code"] == -32600
+
+
+async def test_invalid_message_in_a_batch_gets_its_own_error():
+    async with batching() as (_, hand):
+        bad = {"jsonrpc": "2.0", "id": 5, "method": 5}
+        visit = await hand.post([bad, 3, request(6, "ping")]).done()
+        refused, pong = visit.json
+        assert (refused["id"], refused["error"]["code"]) == (5, -32600)
+        assert pong == success(6, {})
+
+
+async def test_stateless_request_in_a_batch_is_refused():
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    async with batching() as (_, hand):
+        visit = await hand.post([request(1, "tools/list", meta=meta)]).done()
+        assert visit.json[0]["error"]["code"] == -32600
+
+
+async def test_batch_with_notifications_streams_until_its_last_request_ends():
+    first, second = Work(), Work()
+
+    async def work(params, request):
+        if params["arguments"].get("log"):
+            request.log("info", "hello")
+            return content("logged")
+        return await (first if params["arguments"]["text"] == "1" else second)(
+            params, request
+        )
+
+    async with batching(work) as (_, hand):
+        visit = hand.post(
+            [
+                request(0, "ping"),
+                call(1, text="1"),
+                call(2, text="2"),
+                call(3, text="x", log=True),
+            ]
+        )
+        assert await visit.next() == success(0, {})
+        assert (await visit.next())["method"] == "notifications/message"
+        assert await visit.next() == success(3, content("logged"))
+        second.release.set()
+        assert await visit.next() == success(2, content("2"))
+        assert not visit.is_complete
+        await hand.post_accepted(notice("notifications/cancelled", requestId=1))
+        await visit.done()
+        assert len(visit.messages) == 4
+
+
+async def test_duplicate_id_within_a_batch_is_refused():
+    work = Work()
+    work.release.set()
+    async with batching(work) as (_, hand):
+        visit = await hand.post([call(1), call(1)]).done()
+        assert sorted("error" in answer for answer in visit.json) == [False, True]

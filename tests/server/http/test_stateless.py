@@ -1,4 +1,4 @@
-"""Stateless POST requests: refusals, responses and the access log."""
+"""Stateless POST requests: refusals, responses, the access log, and many at once."""
 
 import asyncio
 import json
@@ -7,11 +7,28 @@ import re
 
 import pytest
 import raw_client
-from hosted import NEW, app, asgi_request, call, echo, post, posted, text, tools
+from asgi_driver import Visit, scope
+from hosted import (
+    NEW,
+    app,
+    asgi_request,
+    call,
+    echo,
+    fields,
+    post,
+    posted,
+    subscribed,
+    text,
+    tools,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from living import living
 
 from mcpwire.errors import (
     HeaderMismatch,
     InvalidParams,
+    LocalProtocolError,
     MethodNotFound,
     MissingCapability,
     RPCError,
@@ -19,17 +36,23 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol.http_headers import ParamHeader
 from mcpwire.server.auth.resource_server import HttpRefusal
+from mcpwire.server.http.exchange import Exchange
+from mcpwire.server.notifications import TOOLS
+from mcpwire.versions import REVISIONS
 
 
 def error(answer):
     return answer["error"]["code"]
 
 
-@pytest.mark.rule("TR-HTTP-01", "TR-HTTP-12")
-async def test_a_call_is_answered_as_json():
-    visit = await post(app(), call(7, arguments={"a": 1}))
+@pytest.mark.case("D12")
+@pytest.mark.rule("TR-HTTP-01", "TR-HTTP-12", "TR-HTTP-31")
+@pytest.mark.parametrize("ignored", [{}, {"mcp_session_id": "x", "last_event_id": "7"}])
+async def test_a_call_is_answered_as_json(ignored):
+    visit = await post(app(), call(7, arguments={"a": 1}), **ignored)
     assert visit.status == 200
     assert visit.headers["content-type"] == "application/json"
+    assert "mcp-session-id" not in {name.lower() for name in visit.headers}
     answer = visit.json()
     assert answer["id"] == 7
     assert text(answer) == "{'a': 1}"
@@ -108,7 +131,8 @@ async def test_refusal_of_a_malformed_request_has_its_id():
 
 
 @pytest.mark.case("C09", "D13")
-@pytest.mark.rule("TR-HTTP-26", "TR-HTTP-27", "TR-HTTP-28", "TR-HTTP-32", "META-08")
+@pytest.mark.rule("TR-HTTP-26", "TR-HTTP-27", "TR-HTTP-28", "TR-HTTP-29")
+@pytest.mark.rule("TR-HTTP-32", "META-08")
 @pytest.mark.parametrize(
     ("message", "more", "status", "code"),
     [
@@ -118,6 +142,7 @@ async def test_refusal_of_a_malformed_request_has_its_id():
         (call(), {"mcp_method": "tools/list"}, 400, -32020),
         (call(), {"mcp_name": None}, 400, -32020),
         (call(), {"mcp_name": "other"}, 400, -32020),
+        (raw_client.request(1, "x/y"), {"mcp_protocol_version": None}, 400, -32020),
         (raw_client.request(1, "tools/call"), {}, 400, -32602),
         (raw_client.request(1, "ping"), {}, 400, -32602),
         (raw_client.request(1, "tools/call", meta={}), {}, 400, -32602),
@@ -172,14 +197,6 @@ async def test_error_for_initialize_lists_the_supported_versions():
     assert visit.json()["error"]["data"]["supported"] == [NEW]
 
 
-@pytest.mark.rule("TR-HTTP-29")
-async def test_request_without_any_version_is_a_header_mismatch():
-    message = raw_client.request(1, "tools/list")
-    visit = await post(app(), message, mcp_protocol_version=None)
-    assert visit.status == 400
-    assert error(visit.json()) == -32020
-
-
 @pytest.mark.rule("HDR-21", "HDR-24")
 async def test_argument_headers_are_compared_with_the_arguments():
     dispatcher = tools(echo)
@@ -194,14 +211,6 @@ async def test_argument_headers_are_compared_with_the_arguments():
     assert error(wrong.json()) == -32020
     missing = await post(made, message)
     assert missing.status == 400
-
-
-@pytest.mark.case("D12")
-@pytest.mark.rule("TR-HTTP-31")
-async def test_session_id_and_last_event_id_headers_are_ignored():
-    visit = await post(app(), call(), mcp_session_id="x", last_event_id="7")
-    assert visit.status == 200
-    assert "mcp-session-id" not in {name.lower() for name in visit.headers}
 
 
 @pytest.mark.case("C09")
@@ -342,3 +351,146 @@ async def test_access_log_names_client_method_target_status_and_error(caplog):
     assert lines[8].startswith("127.0.0.1 POST /mcp 'm\\xe9thod' 404: ")
     assert lines[8].isascii()
     assert lines[9] == "127.0.0.1 POST /mcp tools/call echo 200"
+
+
+@pytest.mark.case("B04", "D15")
+@pytest.mark.attack("S10")
+@pytest.mark.rule("META-15", "META-19")
+async def test_thousand_calls_with_one_id_get_their_own_responses():
+    earlier = living(Exchange)  # that exceptions raised by other tests refer to
+    waiting = []
+    all_started = asyncio.Event()
+
+    async def report_progress(params, request):
+        waiting.append(request)
+        if len(waiting) == 1000:
+            all_started.set()
+        request.progress(1, message=params["arguments"]["secret"])
+        await all_started.wait()
+        return {"content": [{"type": "text", "text": params["arguments"]["secret"]}]}
+
+    made = app(report_progress)
+    visits = [
+        posted(call(0, arguments={"secret": f"s{n}"}, progressToken=0)).begin(made)
+        for n in range(1000)
+    ]
+    for number, visit in enumerate(visits):
+        await visit.done()
+        progress, answer = visit.sse()
+        assert progress["params"]["message"] == f"s{number}"
+        assert text(answer) == f"s{number}"
+    waiting.clear()
+    assert [each for each in living(Exchange) if each not in earlier] == []
+
+
+@pytest.mark.rule("TR-HTTP-15")
+async def test_stateless_stream_carries_no_server_requests():
+    async def ask_client(params, request):
+        request.progress(1)
+        with pytest.raises(LocalProtocolError):
+            await request.ask("sampling/createMessage", {})
+        return {"content": []}
+
+    visit = await post(app(ask_client), call(progressToken="t"))
+    assert not [m for m in visit.sse() if "method" in m and "id" in m]
+
+
+@pytest.mark.rule("TR-HTTP-17", "TR-HTTP-14")
+async def test_notifications_of_a_call_are_not_sent_to_subscriptions():
+    async def report_progress(params, request):
+        request.progress(1)
+        request.log("info", "x")
+        return {"content": []}
+
+    dispatcher = subscribed(report_progress)
+    made = app(dispatcher=dispatcher)
+    params = {"notifications": {"toolsListChanged": True}}
+    meta = {"progressToken": "t", raw_client.LOG_KEY: "debug"}
+    listening = posted(raw_client.modern(1, "subscriptions/listen", params, **meta))
+    listening.begin(made)
+    await listening.until(lambda v: v.sent[1:])
+    called = await post(made, call(2, **meta))
+    assert len(called.sse()) == 3
+    dispatcher.hub.notify(TOOLS)
+    await listening.until(lambda v: len(v.sse()) == 2)
+    await made.drain(0)
+    await listening.done()
+    assert [m.get("method") for m in listening.sse()] == [
+        "notifications/subscriptions/acknowledged",
+        "notifications/tools/list_changed",
+        None,
+    ]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner)
+    ),
+    max_leaves=8,
+)
+
+MEMBERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | JSON,
+        "id": st.integers() | JSON,
+        "method": st.sampled_from(["tools/call", "initialize", "ping"]) | JSON,
+        "params": st.fixed_dictionaries(
+            {}, optional={"_meta": st.just(raw_client.META) | JSON, "name": JSON}
+        )
+        | JSON,
+        "result": JSON,
+        "error": JSON,
+    },
+)
+
+BODIES = (
+    st.binary(max_size=40)
+    | JSON.map(json.dumps).map(str.encode)
+    | MEMBERS.map(json.dumps).map(str.encode)
+)
+
+
+@pytest.mark.attack("S12", "S14")
+@given(
+    bodies=st.lists(BODIES, min_size=1, max_size=8),
+    version=st.sampled_from([None, "2026-07-28", "2025-11-25", "v9", "\xff"]),
+    origin=st.none() | st.text(st.characters(max_codepoint=255), max_size=10),
+)
+def test_server_survives_arbitrary_request_bodies(bodies, version, origin):
+    async def send_all():
+        made = app(dispatcher=tools(echo, revisions=REVISIONS), cors="*")
+        for body in bodies:
+            visit = await post(
+                made,
+                body,
+                mcp_protocol_version=version,
+                mcp_method="tools/call",
+                origin=origin,
+            )
+            assert visit.status in {200, 202, 400, 403, 404}
+            for name, value in visit.sent[0]["headers"]:
+                assert min(name + value, default=32) >= 32
+        right = await post(made, call())
+        assert right.status == 200
+        await made.aclose()
+
+    asyncio.run(send_all())
+
+
+@pytest.mark.attack("S19")
+async def test_origin_with_a_line_break_is_not_echoed_as_a_header():
+    made = app(cors="*")
+    visit = posted(call(), origin="http://a.example")
+    visit.scope["headers"][-1] = (b"origin", b"http://a\r\nx: y")
+    await visit.begin(made).done()
+    assert "access-control-allow-origin" not in visit.headers
+
+
+async def test_body_of_a_refused_request_is_not_read():
+    visit = Visit(scope(headers=fields(content_type="text/plain")))
+    await visit.begin(app()).done()
+    assert visit.receive_count == 0
+    assert visit.status == 415
+    assert (await asgi_request(app(), "POST", "/nowhere")).status == 404
