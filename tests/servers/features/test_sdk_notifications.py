@@ -105,28 +105,6 @@ async def test_list_changes_reach_each_consumer_that_chose_them(sdk):
     assert every == {*ALL_LISTS, UPDATED}
 
 
-@pytest.mark.pain("P09")
-async def test_cancelling_a_started_call_cancels_it_at_the_server(sdk):
-    recorder = Recorder()
-    async with sdk() as client:
-        calls = [
-            await client.start_call("hang", {"name": name}, on_progress=recorder)
-            for name in ("first", "second")
-        ]
-        await recorder.until(lambda: len(recorder.all) == 2)
-        for call in calls:
-            call.cancel("not needed")
-        with anyio.fail_after(TIMEOUT_S):
-            for call in calls:
-                with pytest.raises(mcpwire.CallCancelled, match="not needed"):
-                    await call
-            names = []
-            while len(names) < 2:
-                result = await client.call_tool("cancelled")
-                names = result.structured_content["result"]
-    assert sorted(names) == ["first", "second"]
-
-
 @pytest.mark.pain("P04")
 async def test_a_restarted_server_gets_log_level_and_subscriptions(real, connect, mode):
     recorder = Recorder()
