@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 
 import pytest
 from clocks import on_a_clock_by_hand
@@ -161,31 +162,50 @@ async def test_call_failure_has_one_class_and_a_message(target, expected):
 
 CONNECTING = {
     "missing": (
-        mcpwire.Stdio("/no/such/program"),
-        mcpwire.ConnectError,
-        FileNotFoundError,
+        *("no-such-command-at-all --flag", mcpwire.ConnectError, FileNotFoundError),
+        ("'no-such-command-at-all'", "not found"),
     ),
-    "a folder": (mcpwire.Stdio("/tmp"), mcpwire.ConnectError, PermissionError),
-    "exit": (scripted("os._exit(1)"), mcpwire.ConnectError, None),
-    "silence": (scripted("while True: recv()"), mcpwire.RequestTimeout, None),
-    "noise": (scripted("raw(b'x\\n' * 1000)\nos._exit(0)"), mcpwire.ConnectError, None),
-    "one long line": (scripted("raw(b'x' * 5000)"), mcpwire.MCPError, None),
-    "old": (scripted("handshake('2023-01-01')"), mcpwire.NegotiationError, None),
+    "a folder": (
+        *(mcpwire.Stdio("/tmp"), mcpwire.ConnectError, PermissionError),
+        ("/tmp",),
+    ),
+    "missing folder": (
+        mcpwire.Stdio(sys.executable, cwd="/no/such/folder"),
+        *(mcpwire.ConnectError, FileNotFoundError, ("/no/such/folder",)),
+    ),
+    "a NUL byte": (
+        mcpwire.Stdio(sys.executable, ["\0"]),
+        *(mcpwire.ConnectError, ValueError, ("null",)),
+    ),
+    "exit": (scripted("os._exit(1)"), mcpwire.ConnectError, None, ()),
+    "silence": (scripted("while True: recv()"), mcpwire.RequestTimeout, None, ()),
+    "noise": (
+        *(scripted("raw(b'x\\n' * 1000)\nos._exit(0)"), mcpwire.ConnectError),
+        *(None, ()),
+    ),
+    "one long line": (scripted("raw(b'x' * 5000)"), mcpwire.MCPError, None, ()),
+    "old": (scripted("handshake('2023-01-01')"), mcpwire.NegotiationError, None, ()),
 }
 
 
+@pytest.mark.system("A10", "A11")
+@pytest.mark.fault("F01")
 @pytest.mark.pain("P03")
 @pytest.mark.parametrize(
-    ("target", "expected", "cause"), CONNECTING.values(), ids=CONNECTING.keys()
+    ("target", "expected", "cause", "words"), CONNECTING.values(), ids=CONNECTING.keys()
 )
-async def test_connect_failure_has_one_class_and_a_message(target, expected, cause):
+async def test_connect_failure_has_one_class_and_a_message(
+    target, expected, cause, words
+):
     seconds = 0.5 if expected is mcpwire.RequestTimeout else None
     client = mcpwire.Client(
         target, limits=SHORT, connect_timeout=seconds, probe_timeout=0.1
     )
     outcome = await asyncio.gather(client.connect(), return_exceptions=True)
     assert_clear_error(outcome[0], expected)
+    assert all(word in str(outcome[0]) for word in words)
     if cause is not None:
         assert isinstance(outcome[0].__cause__, cause)
+        assert outcome[0].errno == getattr(outcome[0].__cause__, "errno", None)
     assert not client.is_connected
     await client.aclose()  # after a timeout the child may still be exiting

@@ -1,11 +1,9 @@
 """Failures of stdio servers before the handshake is done."""
 
 import asyncio
-import errno
 import json
 import os
 import signal
-import sys
 
 import pytest
 from clocks import on_a_clock_by_hand
@@ -25,41 +23,6 @@ async def connect_error(target, expected=mcpwire.MCPError, **options):
     assert not client.is_connected
     await client.aclose()  # after a timeout the child may still be exiting
     return caught.value
-
-
-@pytest.mark.system("A10")
-@pytest.mark.fault("F01")
-async def test_a_missing_command_is_named_with_its_errno():
-    error = await connect_error("no-such-command-at-all --flag", mcpwire.ConnectError)
-    assert error.errno == errno.ENOENT
-    assert "no-such-command-at-all" in str(error)
-    assert "not found" in str(error)
-    assert isinstance(error.__cause__, FileNotFoundError)
-
-
-@pytest.mark.fault("F01")
-async def test_a_file_that_may_not_be_executed_is_refused(tmp_path):
-    path = tmp_path / "server.txt"
-    path.write_text("hello")
-    error = await connect_error(mcpwire.Stdio(path), mcpwire.ConnectError)
-    assert error.errno == errno.EACCES
-    assert str(path) in str(error)
-
-
-@pytest.mark.system("A11")
-@pytest.mark.fault("F01")
-async def test_a_missing_working_directory_is_named():
-    target = mcpwire.Stdio(sys.executable, cwd="/no/such/folder")
-    error = await connect_error(target, mcpwire.ConnectError)
-    assert "/no/such/folder" in str(error)
-
-
-@pytest.mark.fault("F01")
-async def test_an_argument_with_a_nul_byte_is_a_connect_error():
-    error = await connect_error(
-        mcpwire.Stdio(sys.executable, ["\0"]), mcpwire.ConnectError
-    )
-    assert "null" in str(error)
 
 
 @pytest.mark.system("A10")

@@ -125,17 +125,21 @@ def test_members_missing_in_a_refresh_are_kept():
 
 
 NO_USE = {
-    "nothing": None,
-    "no tokens": stored(tokens=None),
-    "no refresh token": stored(tokens=attrs.evolve(EXPIRED, refresh_token=None)),
+    "nothing": (None, False),
+    "no tokens": (stored(tokens=None), False),
+    "no refresh token": (
+        stored(tokens=attrs.evolve(EXPIRED, refresh_token=None)),
+        False,
+    ),
+    "a refresh would not help": (stored(tokens=GOOD), True),
 }
 
 
 @pytest.mark.rule("FLOW-25")
-@pytest.mark.parametrize("record", NO_USE.values(), ids=NO_USE)
-def test_a_login_follows_without_a_refresh_token(record):
+@pytest.mark.parametrize(("record", "must_log_in"), NO_USE.values(), ids=NO_USE)
+def test_a_login_follows_without_a_refresh_token(record, must_log_in):
     world = World(record)
-    obtained = world.obtain(OAUTH, **AGAIN)
+    obtained = world.obtain(OAUTH, **AGAIN, must_log_in=must_log_in)
     assert obtained.source == "logged-in"
     assert world.record == obtained.record
     assert [form["grant_type"] for form in world.token_forms()] == [
@@ -316,15 +320,6 @@ def test_an_impossible_refresh_leads_to_a_login(answer):
     assert obtained.source == "logged-in"
     assert before == [stored(identity=GIVEN)]
     assert obtained.record.identity == GIVEN
-
-
-def test_must_log_in_skips_the_refresh():
-    world = world_with(tokens("access-3"), record=stored(tokens=GOOD))
-    obtained = world.obtain(OAUTH, **AGAIN, must_log_in=True)
-    assert obtained.source == "logged-in"
-    assert [form["grant_type"] for form in world.token_forms()] == [
-        "authorization_code"
-    ]
 
 
 REASONS = {

@@ -98,10 +98,6 @@ def test_the_examples_set_all_members(part):
         assert getattr(part, field.name) != field.default, field.name
 
 
-def test_a_pending_login_round_trips():
-    assert load_pending(dump(PENDING)) == PENDING
-
-
 text = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=20
 )
@@ -163,6 +159,12 @@ def test_load_of_a_damaged_record_gives_a_valid_one_or_none(data):
 
 
 @pytest.mark.rule("REG-10")
+def test_load_refuses_a_secret_without_issuer():
+    identity = Identity("some-client", "some-secret")
+    assert load(dump(attrs.evolve(RECORD, identity=identity))) is None
+
+
+@pytest.mark.rule("REG-10")
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -171,21 +173,6 @@ def test_load_of_a_damaged_record_gives_a_valid_one_or_none(data):
         ("metadata.issuer", None),
         ("metadata.issuer", "https://as.example/"),
         ("identity.issuer", "https://other.example"),
-    ],
-)
-def test_load_refuses_a_missing_or_mixed_issuer(path, value):
-    assert load(edited(path, value)) is None
-
-
-@pytest.mark.rule("REG-10")
-def test_load_refuses_a_secret_without_issuer():
-    identity = Identity("some-client", "some-secret")
-    assert load(dump(attrs.evolve(RECORD, identity=identity))) is None
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
         ("metadata", ...),
         ("metadata.scopes_supported", ["a", 1]),
         ("metadata.is_assumed", 1),
@@ -230,6 +217,7 @@ def test_load_pending_refuses_a_login_without_its_secrets(name, value):
 
 
 def test_load_and_load_pending_refuse_each_others_data():
+    assert load_pending(dump(PENDING)) == PENDING
     assert load(dump(PENDING)) is None
     assert load_pending(dump(RECORD)) is None
 

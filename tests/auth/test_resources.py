@@ -49,14 +49,6 @@ COVERED = {
 }
 
 
-@pytest.mark.rule("AUTH-09")
-@pytest.mark.pain("P34")
-@pytest.mark.system("U43")
-@pytest.mark.parametrize(("resource", "server"), COVERED.values(), ids=COVERED)
-def test_a_resource_covers_urls_below_it(resource, server):
-    assert covers(resource, parse_url(server))
-
-
 NOT_COVERED = {
     "another path": ("https://h/ab", "https://h/a"),
     "half a segment": ("https://h/a", "https://h/ab"),
@@ -80,10 +72,12 @@ NOT_COVERED = {
 
 @pytest.mark.rule("AUTH-09")
 @pytest.mark.attack("S07")
+@pytest.mark.pain("P34")
 @pytest.mark.system("U43")
-@pytest.mark.parametrize(("resource", "server"), NOT_COVERED.values(), ids=NOT_COVERED)
-def test_a_resource_does_not_cover_other_urls(resource, server):
-    assert not covers(resource, parse_url(server))
+@pytest.mark.parametrize("name", [*COVERED, *NOT_COVERED])
+def test_a_resource_covers_urls_below_it_and_no_others(name):
+    resource, server = (COVERED | NOT_COVERED)[name]
+    assert covers(resource, parse_url(server)) is (name in COVERED)
 
 
 SEGMENT = st.sampled_from(["a", "b", "ab", "A", "a.b", "...", "%2F", "a;b", "~"])
@@ -166,6 +160,7 @@ ELSEWHERE = {
     "another scheme": "http://h/x",
     "a relative URL": "/.well-known/oauth-protected-resource",
     "a line end": "https://h/\r\nx",
+    "a secret": "https://evil/x?token=s3cret",
 }
 
 
@@ -177,13 +172,7 @@ def test_a_challenge_url_must_have_the_server_origin(challenged):
     with pytest.raises(UrlRefused) as caught:
         resource_metadata_urls(SERVER, challenged)
     assert str(caught.value).endswith(caught.value.rule)
-
-
-def test_a_refused_challenge_shows_no_secret():
-    with pytest.raises(UrlRefused) as caught:
-        resource_metadata_urls(SERVER, "https://evil/x?token=s3cret")
-    assert caught.value.url == "https://evil/x?***"
-    assert "s3cret" not in str(caught.value)
+    assert "s3cret" not in f"{caught.value} {caught.value.url}"
 
 
 def document(**members):
@@ -200,7 +189,7 @@ def test_resource_metadata_is_read():
     assert metadata(
         resource="HTTPS://h:443/public/",
         authorization_servers=["https://as/t1", "https://As", "https://as/t1"],
-        scopes_supported=["b", "a", "b"],
+        scopes_supported=["b", "a", "b", "b c", 7, None, ""],
         dpop_bound_access_tokens_required=True,
         jwks_uri="https://elsewhere",
     ) == ResourceMetadata(
@@ -224,11 +213,6 @@ FORGIVEN = {
 def test_an_optional_member_of_another_type_is_ignored(members):
     expected = ResourceMetadata("https://h/public", ("https://as",))
     assert metadata(**members) == expected
-
-
-def test_invalid_scopes_are_dropped():
-    listed = metadata(scopes_supported=["a", "b c", 7, None, ""])
-    assert listed.scopes_supported == ("a",)
 
 
 NO_ISSUER = "names no authorization server"

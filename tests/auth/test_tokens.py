@@ -106,50 +106,36 @@ def test_the_token_type_is_case_insensitive(kind):
     assert read({"token_type": bound}, dpop_key={}).token_type == "DPoP"
 
 
-TYPES = {
-    "missing": (..., "without token_type"),
-    "unknown": ("mac", "of an unknown type, 'mac'"),
-    "not a word": ("Bearer\r\nx", "of an unknown type, None"),
-    "for an exchange": ("N_A", "of an unknown type, 'N_A'"),
-}
-
-
-@pytest.mark.case("G09")
-@pytest.mark.fault("F38")
-@pytest.mark.parametrize(("kind", "text"), TYPES.values(), ids=TYPES)
-def test_an_unknown_token_type_is_refused(kind, text):
-    with pytest.raises(TokenError) as refused:
-        read({"token_type": kind})
-    assert str(refused.value) == f"the token endpoint gave a token {text}"
-    assert refused.value.status == 200
-
-
 @pytest.mark.parametrize(("kind", "is_bound"), [("Bearer", True), ("DPoP", False)])
 def test_the_token_type_must_match_the_dpop_request(kind, is_bound):
     with pytest.raises(TokenError, match="a proof of possession"):
         read({"token_type": kind}, dpop_key={} if is_bound else None)
 
 
-NO_TOKENS = {
-    "missing": (..., "without an access_token"),
-    "blank": ("", "with no access_token"),
-    "with a line break": ("tok-1\r\nx: y", "with no access_token"),
-    "with a line break behind": ("tok-1\n", "with no access_token"),
-    "outside ASCII": ("tök", "with no access_token"),
+NOT_USABLE = {
+    "no type": ({"token_type": ...}, "a token without token_type"),
+    "an unknown type": ({"token_type": "mac"}, "a token of an unknown type, 'mac'"),
+    "no word": ({"token_type": "Bearer\r\nx"}, "a token of an unknown type, None"),
+    "an exchange": ({"token_type": "N_A"}, "a token of an unknown type, 'N_A'"),
+    "no token": ({"access_token": ...}, "without an access_token"),
+    "a blank token": ({"access_token": ""}, "with no access_token"),
+    "a line break": ({"access_token": "tok-1\r\nx: y"}, "with no access_token"),
+    "a line break behind": ({"access_token": "tok-1\n"}, "with no access_token"),
+    "a token outside ASCII": ({"access_token": "t\xf6k"}, "with no access_token"),
 }
 
 
 @pytest.mark.attack("S19")
 @pytest.mark.case("G09")
 @pytest.mark.fault("F38")
-@pytest.mark.parametrize(("token", "text"), NO_TOKENS.values(), ids=NO_TOKENS)
-def test_a_token_that_does_not_fit_a_header_is_refused(token, text):
+@pytest.mark.parametrize(("changes", "text"), NOT_USABLE.values(), ids=NOT_USABLE)
+def test_an_unknown_type_or_unsendable_token_is_refused(changes, text):
     with pytest.raises(TokenError) as refused:
-        read({"access_token": token})
+        read(changes)
     assert text in str(refused.value)
-    assert "tok" not in str(refused.value).replace("the token endpoint", "").replace(
-        "access_token", ""
-    )
+    assert refused.value.status == 200
+    for secret in ("tok-", "t\xf6k"):
+        assert secret not in str(refused.value)
 
 
 HTML = b"<html>tok-1 ref-1</html>"

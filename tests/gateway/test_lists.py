@@ -485,27 +485,18 @@ async def test_collision_with_on_collision_raise_is_an_error_response():
 
 
 @both_eras
-@pytest.mark.system("O48")
-async def test_capabilities_are_the_union_of_the_servers_capabilities(era):
-    with_prompt = mcpwire.Server("p")
-    with_prompt.add_prompt(_nothing, name="p")
-    servers = {"a": named("a", "x"), "b": with_prompt}
-    async with through(servers, era) as client:
-        assert client.capabilities.tools.list_changed is True
-        assert client.capabilities.prompts.list_changed is True
-        assert client.capabilities.resources is None
-        assert client.server_info.name == "mcpwire-gateway"
-
-
-@both_eras
 async def test_instructions_come_from_the_servers_or_the_gateway_option(era):
-    one_server, other = (
-        mcpwire.Server("a", instructions="A."),
-        mcpwire.Server("b", instructions="B."),
-    )
-    async with through({"a": one_server}, era) as client:
-        assert client.instructions == "A."
-    async with through({"a": one_server, "b": other}, era) as client:
-        assert client.instructions == "# a\n\nA.\n\n# b\n\nB."
-    async with through({"a": one_server}, era, instructions="G.") as client:
-        assert client.instructions == "G."
+    texts = {"a": "A.", "b": "B.", "none": None, "empty": ""}
+    servers = {
+        name: mcpwire.Server(name, instructions=text) for name, text in texts.items()
+    }
+    for names, options, said in [
+        ("", {}, None),
+        ("none empty", {}, None),
+        ("a none", {}, "A."),
+        ("a b", {}, "# a\n\nA.\n\n# b\n\nB."),
+        ("a", {"instructions": "G."}, "G."),
+    ]:
+        chosen = {name: servers[name] for name in names.split()}
+        async with through(chosen, era, **options) as client:
+            assert client.instructions == said

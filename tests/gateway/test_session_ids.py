@@ -64,12 +64,6 @@ def test_encoding_does_not_depend_on_member_order():
     assert encode_session(reordered) == encode_session(WHOLE)
 
 
-@pytest.mark.system("O22")
-@pytest.mark.parametrize(("now", "is_read"), [(99.9, True), (100.0, False)])
-def test_expired_session_is_not_decoded(now, is_read):
-    assert (decode_session(encode_session(WHOLE), now) is not None) is is_read
-
-
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"v": 2}', b"nonsense"])
 def test_text_in_another_format_is_not_decoded(text):
     assert decode_session(text, 0.0) is None

@@ -27,59 +27,6 @@ def text(words: str) -> dict[str, Any]:
 RESULT = {"content": [text("original")], "isError": False}
 
 
-@pytest.mark.system("O04")
-@pytest.mark.parametrize(
-    ("rows", "style", "expected"),
-    [
-        pytest.param([[text("a")]], "flat", [text("a")], id="one-row"),
-        pytest.param(
-            [[text("a"), text("b")], [text("c")]],
-            "flat",
-            [text("a"), text("b"), text("c")],
-            id="rows-one-after-the-other",
-        ),
-        pytest.param(
-            [[text("a")], [], [text("b")]],
-            "separated",
-            [text("a"), text("\n\n"), text("b")],
-            id="an-empty-line-between-rows-and-none-for-empty-ones",
-        ),
-    ],
-)
-def test_rows_are_inserted_in_order_between_opening_and_closing_tags(
-    rows, style, expected
-):
-    spliced = splice(RESULT, PendingBatch(TOKEN, rows), style=style)
-    assert spliced["content"] == [
-        text(opening(TOKEN)),
-        *expected,
-        text(closing(TOKEN)),
-        text("original"),
-    ]
-    assert RESULT["content"] == [text("original")]
-
-
-@pytest.mark.system("O05")
-@pytest.mark.parametrize("rows", [[], [[]], [[], []]])
-def test_batch_without_blocks_leaves_the_result_unchanged(rows):
-    assert splice(RESULT, PendingBatch(TOKEN, rows)) == RESULT
-
-
-@pytest.mark.system("O06", "L-O14")
-@pytest.mark.parametrize("style", ["flat", "separated"])
-@pytest.mark.parametrize(
-    ("rows", "count"), [([[text("a")]], 1), ([[text("a")], [], [text("b")]], 2)]
-)
-def test_meta_entry_has_the_token_and_the_count_without_separators(rows, count, style):
-    result = {**RESULT, "_meta": {"kept": 1}}
-    spliced = splice(result, PendingBatch(TOKEN, rows), style=style)
-    assert spliced["_meta"] == {
-        "kept": 1,
-        NOTIFICATIONS: {"token": TOKEN, "count": count},
-    }
-    assert token_of(spliced) == TOKEN
-
-
 @pytest.mark.system("O06")
 @pytest.mark.parametrize(
     "result",
@@ -121,6 +68,7 @@ def test_custom_tag_is_used_to_splice_and_to_find_tokens():
     batch = PendingBatch(TOKEN, [[text("a")]])
     spliced = splice(RESULT, batch, tag=check_tag("news"))
     assert tokens_in(spliced["content"][0]["text"], "news") == [TOKEN]
+    assert {"content": [text("original")], "isError": False} == RESULT
 
 
 @pytest.mark.parametrize("tag", ["", "A", "a b", "-a", 1, None, "<a"])

@@ -42,25 +42,19 @@ async def test_a_restart_with_an_expired_token_only_refreshes(
 
 @pytest.mark.system("L-U8")
 @pytest.mark.case("G03")
-async def test_a_token_is_refreshed_a_minute_before_it_expires(auth, server, clock):
+@pytest.mark.parametrize(
+    ("lifetime", "at", "later"), [(HOUR_S, HOUR_S - 70, 20), (20, 0, 15)]
+)
+async def test_a_token_is_refreshed_once_shortly_before_it_expires(
+    *, auth, server, clock, lifetime, at, later
+):
+    auth.expires_in = lifetime
     async with connected(server) as client:
-        clock.pass_by(HOUR_S - 70)
-        await echo(client)
-        assert auth.grants == ["authorization_code"]
-        clock.pass_by(20)
-        for _ in range(3):
-            await echo(client)
-    assert auth.grants == ["authorization_code", "refresh_token"]
-    assert server.challenges == 1
-
-
-async def test_a_short_lived_token_is_not_refreshed_per_request(auth, server, clock):
-    auth.expires_in = 20
-    async with connected(server) as client:
+        clock.pass_by(at)
         for _ in range(5):
             await echo(client)
         assert auth.grants == ["authorization_code"]
-        clock.pass_by(15)
+        clock.pass_by(later)
         for _ in range(5):
             await echo(client)
     assert auth.grants == ["authorization_code", "refresh_token"]

@@ -20,6 +20,9 @@ SERVERS: Final[Mapping[str, trustme.LeafCert]] = {
     ),
     "other host": AUTHORITY.issue_cert("other.example"),
     "unknown authority": STRANGER.issue_cert(*NAMES),
+    "self-signed": trustme.LeafCert(
+        STRANGER.private_key_pem.bytes(), STRANGER.cert_pem.bytes(), []
+    ),
 }
 
 

@@ -50,12 +50,17 @@ def resolve_to(monkeypatch, *addresses):
     return "http://some.example:{}/mcp"
 
 
-async def test_refused_address_is_followed_by_the_next_at_once(monkeypatch):
-    monkeypatch.setattr(connecting, "ATTEMPT_DELAY_S", 60)
-    url = resolve_to(monkeypatch, "127.0.0.2", "127.0.0.3", "127.0.0.1")
+async def connects(url):
+    """Connect to a server at this name; make a call."""
     with raw_server(echo) as server:
         async with open_engine("direct", url.format(server.port)) as engine:
             assert (await engine.ask("hi")).json == "hi"
+
+
+async def test_refused_address_is_followed_by_the_next_at_once(monkeypatch):
+    monkeypatch.setattr(connecting, "ATTEMPT_DELAY_S", 60)
+    url = resolve_to(monkeypatch, "127.0.0.2", "127.0.0.3", "127.0.0.1")
+    await connects(url)
 
 
 async def test_refusal_by_all_addresses_is_connection_refused(monkeypatch):
@@ -146,9 +151,7 @@ async def test_slow_address_is_used_if_the_others_refuse(monkeypatch):
     monkeypatch.setattr(connecting, "ATTEMPT_DELAY_S", 0.001)
     monkeypatch.setattr(loop, "sock_connect", connect)
     url = resolve_to(monkeypatch, "127.0.0.1", "127.0.0.2")
-    with raw_server(echo) as server:
-        async with open_engine("direct", url.format(server.port)) as engine:
-            assert (await engine.ask("hi")).json == "hi"
+    await connects(url)
 
 
 async def test_connect_timeout_of_the_system_is_reported_with_its_errno(monkeypatch):

@@ -157,28 +157,29 @@ async def test_invalid_request_is_refused_without_showing_secrets():
     assert HUSH not in "".join(traceback.format_exception(caught.value))
 
 
-async def refused_client(client, message):
+class Stranger:
+    """Has the methods of a client."""
+
+    is_closed = False
+
+    def build_request(self): ...
+
+    def send(self): ...
+
+    async def aclose(self): ...
+
+
+@pytest.mark.parametrize(
+    ("client", "message"),
+    [
+        (httpx.Client(), r"must be an httpx\.AsyncClient, got httpx\.Client"),
+        (Stranger(), r"must be an httpx client, got .*Stranger"),
+    ],
+)
+async def test_other_clients_are_refused(client, message):
     with pytest.raises(ValueError, match=message):
         async with open_engine("httpx", "http://127.0.0.1/", client=client):
             pass
-
-
-async def test_sync_client_is_refused_by_the_asyncio_engine():
-    message = r"must be an httpx\.AsyncClient, got httpx\.Client"
-    await refused_client(httpx.Client(), message)
-
-
-async def test_object_with_the_methods_of_a_client_is_refused():
-    class Stranger:
-        is_closed = False
-
-        def build_request(self): ...
-
-        def send(self): ...
-
-        async def aclose(self): ...
-
-    await refused_client(Stranger(), r"must be an httpx client, got .*Stranger")
 
 
 async def test_subclass_of_an_httpx_client_is_accepted():

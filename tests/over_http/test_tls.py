@@ -173,11 +173,15 @@ def test_trust_env_false_ignores_ssl_cert_variables(files, name, monkeypatch):
         shake(context_of(trust_env=False))
 
 
-def test_certifi_is_trusted_without_a_system_store(tmp_path, monkeypatch):
-    nothing = ssl.get_default_verify_paths()._replace(
-        openssl_cafile=str(tmp_path / "cert.pem"), openssl_capath=str(tmp_path)
+def use_system_store(monkeypatch, file, folder):
+    paths = ssl.get_default_verify_paths()._replace(
+        openssl_cafile=str(file), openssl_capath=str(folder)
     )
-    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nothing)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
+
+
+def test_certifi_is_trusted_without_a_system_store(tmp_path, monkeypatch):
+    use_system_store(monkeypatch, tmp_path / "cert.pem", tmp_path)
     context = context_of()
     assert context.cert_store_stats()["x509_ca"] > 50
     certifi = ssl.create_default_context(cafile=where())
@@ -186,19 +190,13 @@ def test_certifi_is_trusted_without_a_system_store(tmp_path, monkeypatch):
 
 def test_system_store_may_be_a_directory(tmp_path, files, monkeypatch):
     folder = trusted("SSL_CERT_DIR", files).rpartition(os.pathsep)[2]
-    only_a_folder = ssl.get_default_verify_paths()._replace(
-        openssl_cafile=str(tmp_path / "cert.pem"), openssl_capath=folder
-    )
-    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: only_a_folder)
+    use_system_store(monkeypatch, tmp_path / "cert.pem", folder)
     shake(context_of())
 
 
 @pytest.mark.parametrize("engine", ["direct", "httpx"])
 async def test_unusable_file_of_the_system_is_named(engine, files, monkeypatch):
-    unusable = ssl.get_default_verify_paths()._replace(
-        openssl_cafile=str(files / "text.pem")
-    )
-    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: unusable)
+    use_system_store(monkeypatch, files / "text.pem", files / "nowhere")
     target = mcpwire.Http("https://127.0.0.1:1/", engine=engine, trust_env=False)
     with pytest.raises(ConnectError, match=r"text\.pem' holds no certificate"):
         await mcpwire.Client(target).connect()
@@ -210,35 +208,25 @@ async def test_unusable_file_of_the_system_is_named(engine, files, monkeypatch):
     [("me.pem",), ("cert.pem", "key.pem"), ("cert.pem", "locked.pem", HUSH)],
     ids=len,
 )
-def test_client_certificate_works_with_ca_file(files, parts):
-    seen = shake(context_of(ca_file=files / "ca.pem", client_cert=cert(files, parts)))
-    assert seen.peer is None
-    seen = shake(
-        context_of(ca_file=files / "ca.pem", client_cert=cert(files, parts)), asks=True
-    )
+@pytest.mark.parametrize("trusts", ["ca_file", "SSL_CERT_FILE", "the system store"])
+def test_client_certificate_works_with_each_source_of_trust(
+    files, monkeypatch, parts, trusts
+):
+    options = {"client_cert": cert(files, parts)}
+    if trusts == "ca_file":
+        options["ca_file"] = files / "ca.pem"
+    elif trusts == "SSL_CERT_FILE":
+        monkeypatch.setenv("SSL_CERT_FILE", str(files / "ca.pem"))
+    else:
+        use_system_store(monkeypatch, files / "ca.pem", files / "nowhere")
+    assert shake(context_of(**options)).peer is None
+    seen = shake(context_of(**options), asks=True)
     assert seen.peer["subjectAltName"] == (("email", "me@host.example"),)
 
 
 def cert(files, parts):
     paths = [files / part if part.endswith(".pem") else part for part in parts]
     return paths[0] if len(paths) == 1 else tuple(paths)
-
-
-@pytest.mark.pain("P28")
-def test_client_certificate_works_with_the_system_store(files, monkeypatch):
-    paths = ssl.get_default_verify_paths()._replace(
-        openssl_cafile=str(files / "ca.pem"), openssl_capath=str(files / "nowhere")
-    )
-    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
-    seen = shake(context_of(client_cert=files / "me.pem"), asks=True)
-    assert seen.peer is not None
-
-
-@pytest.mark.pain("P28")
-def test_client_certificate_works_with_ssl_cert_file(files, monkeypatch):
-    monkeypatch.setenv("SSL_CERT_FILE", str(files / "ca.pem"))
-    seen = shake(context_of(client_cert=files / "me.pem"), asks=True)
-    assert seen.peer is not None
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")

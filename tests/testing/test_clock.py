@@ -298,43 +298,6 @@ def test_deadline_is_exact_to_the_millisecond():
     run_manually(main())
 
 
-@pytest.mark.fault("F46")
-def test_calls_time_out_once_after_a_ten_minute_suspend():
-    async def main():
-        loop = asyncio.get_running_loop()
-        server = ScriptedServer({"tools/call": SILENCE})
-        async with mcpwire.Client(server) as client:
-            calls = [asyncio.create_task(client.call_tool("x")) for _ in range(20)]
-            await loop.advance(1)
-            loop.jump(600)
-            await loop.advance(0)
-            errors = [call.exception() for call in calls]
-            assert {type(error) for error in errors} == {mcpwire.RequestTimeout}
-            assert {error.elapsed for error in errors} == {601}
-            assert len(server.requests("notifications/cancelled")) == 20
-            server.answers["tools/call"] = text("awake")
-            assert (await client.call_tool("x")).text == "awake"
-            assert server.connections == 1
-
-    run_manually(main())
-
-
-@pytest.mark.fault("F46")
-def test_connection_lost_in_a_suspend_is_replaced_once():
-    async def main():
-        loop = asyncio.get_running_loop()
-        server = ScriptedServer({"tools/call": text("awake")})
-        async with mcpwire.Client(server) as client:
-            server.hang_up()
-            await server.closed()
-            loop.jump(600)
-            calls = [client.call_tool("x") for _ in range(20)]
-            assert [r.text for r in await asyncio.gather(*calls)] == ["awake"] * 20
-            assert server.connections == 2
-
-    run(main())
-
-
 def test_real_server_works_and_its_timeout_takes_no_time():
     target = scripted_command("handshake(); recv(); recv()")
 

@@ -75,7 +75,11 @@ async def test_listing_many_servers_enumerates_them_only_twice(made):
     assert counts[0] == counts[1] == 2
 
 
-async def test_changes_during_a_listing_cause_one_more_listing(made, shelf):
+@pytest.mark.parametrize("delay", [0.0, 0.001])
+async def test_changes_during_a_listing_cause_one_more_listing(
+    made, shelf, monkeypatch, delay
+):
+    monkeypatch.setattr(toolset, "DELAYS_S", (0.0, delay))
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     for _ in range(100):
@@ -158,19 +162,6 @@ async def test_all_servers_are_listed_concurrently(made, shelf):
     assert tools.generation == 1
 
 
-async def test_refresh_does_not_use_a_listing_started_before(made, shelf):
-    tools = await made(shelf)
-    shelf.gate = asyncio.Event()
-    shelf.notify("a")
-    await loop_iterations()
-    shelf.lists["a"] = ["new"]
-    refreshing = asyncio.create_task(tools.refresh("a"))
-    await loop_iterations()
-    shelf.gate.set()
-    await refreshing
-    assert "mcp__a__new" in tools
-
-
 async def test_change_during_a_refresh_of_another_server_is_applied(made, shelf):
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
@@ -218,18 +209,22 @@ async def test_cancelled_refresh_keeps_listings_of_others(made, shelf):
     assert tools.names == ("mcp__a__x", "mcp__b__new")
 
 
-async def test_refresh_does_not_wait_for_the_delay(made, shelf, monkeypatch):
+async def test_refresh_waits_for_a_new_listing_and_not_for_the_delay(
+    made, shelf, monkeypatch
+):
     monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 3600.0))
     tools = await made(shelf)
     shelf.gate = asyncio.Event()
     shelf.notify("a")
     await loop_iterations()
+    shelf.lists["a"] = ["new"]
     refreshing = asyncio.create_task(tools.refresh("a"))
     await loop_iterations()
     shelf.gate.set()
     async with asyncio.timeout(30):
         await refreshing
     assert shelf.listed[2:] == ["a", "a"]
+    assert "mcp__a__new" in tools
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -287,18 +282,6 @@ async def test_pending_rebuild_is_cancelled_at_the_end(made, shelf, monkeypatch)
     await settled(tools)
     shelf.notify(None)
     assert tools._rebuild_timer is None
-
-
-async def test_delayed_listing_runs_after_its_delay(made, shelf, monkeypatch):
-    monkeypatch.setattr(toolset, "DELAYS_S", (0.0, 0.001))
-    tools = await made(shelf)
-    shelf.gate = asyncio.Event()
-    shelf.notify("a")
-    await loop_iterations()
-    shelf.notify("a")
-    shelf.gate.set()
-    await settled(tools)
-    assert shelf.listed[2:] == ["a", "a"]
 
 
 async def test_unexpected_error_is_the_exception_of_the_task(made, shelf):

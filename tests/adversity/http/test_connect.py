@@ -13,6 +13,7 @@ from faulty import (
     connected,
     never,
     outcome,
+    until,
 )
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp
@@ -107,24 +108,33 @@ async def test_probe_timeout_falls_back_to_the_session_era():
             assert client.protocol_version == "2025-11-25"
 
 
-@pytest.mark.system("U07")
+@pytest.mark.system("U07", "U09", "O83", "L-V4")
+@pytest.mark.parametrize("replies", ["json", "sse"])
 @pytest.mark.parametrize(
     "version", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 )
 @pytest.mark.pain("P26")
-@pytest.mark.rule("LHTTP-29")
-async def test_client_follows_the_header_rules_of_each_revision(version):
+@pytest.mark.rule("LHTTP-29", "LIFE-10", "LHTTP-03", "LHTTP-05")
+async def test_client_follows_the_header_rules_of_each_revision(version, replies):
     """`ScriptedMcp` rejects any header that is missing, early or wrong."""
     era = "stateless" if version == "2026-07-28" else "session"
-    async with client_of(era, version=version) as (server, client):
+    options = {"version": version, "replies": replies, "server_stream": "always"}
+    async with client_of(era, **options) as (server, client):
         assert client.protocol_version == version
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
         await client.ping()
+        if era == "session":
+            await until(lambda: server.streams)
     named = [r.headers.get("mcp-protocol-version") for r in server.requests]
     if era == "session":
-        assert named == ["2026-07-28", None, *[version] * (len(named) - 2)]
+        assert named == ["2026-07-28", None, *[version] * 5]
+        later = server.requests[2:]
+        assert all(request.headers["mcp-session-id"] for request in later)
+        verbs = sorted(request.verb for request in later)
+        assert verbs == ["DELETE", "GET", *["POST"] * 3]
     else:
         assert set(named) == {version}
+    assert all(type(r.json) is dict for r in server.requests if r.verb == "POST")
 
 
 @pytest.mark.system("A15", "L-A5", "L-U11")

@@ -107,11 +107,16 @@ async def test_header_mismatch_after_a_retry_refreshes_the_tools_once():
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = both
         async with connected(server, recovery=QUICK) as client:
-            result = await client.call_tool("mirrored", {"region": "eu"})
+            result = await client.call_tool(
+                "mirrored", {"region": "eu"}, headers={"X-User": "ann"}
+            )
             assert result.text == "eu"
     assert server.verbs() == [
         *("server/discover", "tools/call", "tools/call", "tools/list", "tools/call")
     ]
+    listing, call = server.requests[-2:]
+    assert listing.headers["x-user"] == "ann"
+    assert "mcp-param-region" in call.headers
 
 
 @pytest.mark.rule("HDR-29")

@@ -47,27 +47,6 @@ def posts(server, method):
     return [request for request in server.requests if request.method == method]
 
 
-@pytest.mark.system("O83", "U09", "L-V4")
-@pytest.mark.rule("LIFE-10", "LHTTP-03", "LHTTP-05")
-@pytest.mark.parametrize("replies", ["json", "sse"])
-async def test_requests_after_initialize_carry_version_and_session(replies):
-    with scripted_mcp(replies=replies) as server:
-        target = mcpwire.Http(server.url, server_stream="always")
-        async with mcpwire.Client(target) as client:
-            await until(lambda: server.streams)
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-        probe, initialize, *rest = server.requests
-        assert probe.headers[VERSION] == "2026-07-28"
-        assert VERSION not in initialize.headers
-        assert sorted(request.verb for request in rest) == [
-            *("DELETE", "GET", "POST", "POST")
-        ]
-        for request in rest:
-            assert request.headers[VERSION] == "2025-11-25"
-            assert request.headers[SESSION]
-        assert all(type(r.json) is dict for r in server.requests if r.verb == "POST")
-
-
 @pytest.mark.system("U28", "V30")
 @pytest.mark.rule("TR-HTTP-06", "TR-HTTP-08")
 async def test_stateless_message_is_a_post_with_its_own_metadata():
@@ -109,23 +88,6 @@ async def test_method_name_and_arguments_are_mirrored_in_headers(arguments, expe
         if name.startswith(prefix)
     }
     assert mirrored == expected
-
-
-@pytest.mark.rule("HDR-29")
-async def test_header_mismatch_lists_the_tools_again_once():
-    def refuse(request, conn):
-        is_right = "mcp-param-region" in request.headers
-        return not is_right and refusing(-32020)(request, conn)
-
-    with scripted_mcp("stateless") as server:
-        server.on["tools/call"] = refuse
-        async with mcpwire.Client(server.url) as client:
-            await client.call_tool(
-                "mirrored", {"region": "eu"}, headers={"X-User": "ann"}
-            )
-        (listing,) = posts(server, "tools/list")
-        assert listing.headers["x-user"] == "ann"
-        assert len(posts(server, "tools/call")) == 2
 
 
 @pytest.mark.rule("CACHE-09")

@@ -105,16 +105,6 @@ async def test_configured_secrets_never_reach_another_issuer(kind, how):
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-async def test_configured_secrets_reach_their_own_issuer(kind):
-    with good_and_evil(path=TENANT) as (good, _), protected_server(good) as server:
-        knows_client(good, kind)
-        grant = SECRETS[kind](good, issuer=good.issuer)
-        result = await use(server.url, grant)
-        assert result.text == "hi"
-        assert stolen(good, good.bodies)
-
-
-@pytest.mark.parametrize("kind", SECRETS)
 async def test_discovered_issuer_is_trusted_only_on_request(kind):
     """It also proves that `stolen` finds a secret."""
     with good_and_evil(path=TENANT) as (good, evil), protected_server(good) as server:

@@ -284,16 +284,6 @@ async def test_session_dropped_during_resumption_is_closed():
         assert (await after.initialize(session)).status_code == 404
 
 
-async def test_session_of_one_path_is_unknown_at_another():
-    async with a_world() as world:
-        gateway = Gateway(world.static(), sessions=sealed())
-        client = await world.client_for(gateway, paths=True)
-        session = await client.opened(path="/mcp/a")
-        assert await client.tools(session, path="/mcp/a") == ["fail", "whoami"]
-        assert (await client.initialize(session)).status_code == 404
-        assert (await client.initialize(session, path="/mcp/b")).status_code == 404
-
-
 async def test_resumption_refuses_servers_that_are_no_longer_allowed():
     async with a_world() as world:
         session = await left_session(world, A)
