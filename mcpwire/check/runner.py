@@ -117,7 +117,7 @@ class Options:
     line, without secrets."""
     profile: str = PROFILE
     jobs: int = attrs.field(factory=lambda: min(8, (os.cpu_count() or 1) + 2))
-    """The maximum number of concurrent processes of a stdio server."""
+    """The maximum number of concurrent processes of a stdio server, or of a client."""
 
 
 def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:

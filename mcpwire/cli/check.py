@@ -118,6 +118,7 @@ def _run_options(options: Options) -> RunOptions:
         allow_calls=tuple(options.allow_calls),
         tokens={kind: os.environ[name] for kind, name in options.access_tokens},
         profile=options.case_profile or PROFILE,
+        jobs=options.jobs or RunOptions().jobs,
         again=_repeat_options(options),
         named="" if options.entry is None else f"@{options.entry.name}",
     )

@@ -510,6 +510,11 @@ class CheckLimits(Group, title="the run"):
     budget: float | None = option(
         "--budget TIME", "stop after this time, such as 60s or 5m", type=parse_duration
     )
+    jobs: int | None = option(
+        "--jobs N",
+        "concurrent processes of the server or client (default: by the number of "
+        "processors, at most 8)",
+    )
 
 
 class ServerChecks(Group, title="the run"):

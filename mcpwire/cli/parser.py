@@ -162,6 +162,18 @@ def _assign_words(options: Options, command: Command, server: tuple[str, ...]) -
     if needs_target:
         server, options.words = (words[0],), words[1:]
     options.command = server
+    if command.target == "CLIENT" and len(server) == 1:
+        _check_client_word(verb, server[0])
+
+
+def _check_client_word(verb: str, word: str) -> None:
+    """Raise a usage error for a word that names a server."""
+    from mcpwire.transports.targets import is_url
+
+    if word.startswith("@") or is_url(word):
+        raise UsageError(
+            f"{verb} starts a client's command, and {word!r} names a server"
+        )
 
 
 def _check_target(options: Options) -> None:

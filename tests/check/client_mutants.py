@@ -29,6 +29,61 @@ from mcpwire.transports import Messages
 from mcpwire.transports.targets import Stdio
 
 MUTANTS = []
+_LOG = ("C-A12.a", "C-D45.a", "C-F11.b")
+_LINES = ("C-F12.a", "C-F12.b", "C-F13.a")
+_STREAMS = ("C-A13.b", "C-A17.a", "C-SUB-07.a")
+_ERRORS = ("C-A14.a", "C-F02.a", "C-F04.a", "C-F05.a", "C-VER-03.b", "C-VER-03.d")
+RELATED = {
+    "C-A12.a": (*_LOG, "C-LHTTP-11.a"),
+    "C-A15.a": ("C-F14.a",),
+    "C-CAN-06.a": ("C-CAN-08.a",),
+    "C-CAN-08.a": ("C-CAN-06.a",),
+    "C-D45.a": (*_LOG, "C-LHTTP-11.a"),
+    "C-D72.a": ("C-LHTTP-29.b",),
+    "C-ELIC-25.a": ("C-SAMP-03.a",),
+    "C-F02.a": _ERRORS,
+    "C-F04.a": _ERRORS,
+    "C-F05.a": _ERRORS,
+    "C-F11.a": ("C-F13.a",),
+    "C-F11.b": (*_LOG, *_LINES, *_STREAMS, "C-F14.a", "C-CAN-06.a", "C-CAN-08.a"),
+    "C-F27.a": ("C-F26.d", "C-PAGE-04.a"),
+    "C-F28.a": ("C-LHTTP-27.a",),
+    **{f"C-F29.{x}": tuple(f"C-F29.{y}" for y in "abcd") for x in "abcd"},
+    **{
+        f"C-E04.{x}": ("C-LHTTP-24.a", "C-LHTTP-29.a", "C-E04.a", "C-E04.b", "C-E04.c")
+        for x in "abc"
+    },
+    "C-F48.a": ("C-F48.b",),
+    "C-HDR-03.a": ("C-HDR-02.a",),
+    "C-LHTTP-03.a": ("C-RPC-15.a",),
+    "C-LHTTP-06.a": ("C-LHTTP-21.a", "C-F32.a"),
+    "C-LHTTP-11.a": _LOG,
+    "C-LHTTP-21.a": ("C-F32.a",),
+    "C-LIFE-12.b": ("C-F05.a",),  # a shell of its server keeps the pipes open
+    "C-META-06.a": ("C-SCHEMA.requests",),
+    "C-PING-01.a": ("C-SCHEMA.results",),
+    "C-PROG-01.a": ("C-SCHEMA.requests",),
+    "C-RPC-01.a": ("C-SCHEMA.requests",),
+    "C-RPC-02.a": ("C-RPC-01.a", "C-TR-HTTP-09.a"),
+    "C-RPC-03.a": ("C-SCHEMA.requests",),
+    "C-RPC-07.a": ("C-RPC-07.b", "C-PING-01.a", "C-PING-01.b"),
+    "C-RPC-09.a": ("C-A13.a", "C-ELIC-25.a", "C-SCHEMA.results"),
+    "C-RPC-11.a": ("C-HDR-01.a",),
+    "C-RPC-12.a": ("C-TR-STDIO-08.a", "C-TR-HTTP-09.a"),
+    "C-RPC-13.a": ("C-F12.b",),
+    "C-S28.a": ("C-ROOT-05.a",),
+    "C-SAMP-03.a": ("C-ELIC-25.a",),
+    "C-SUB-01.a": ("C-SCHEMA.requests",),
+    "C-TR-HTTP-09.a": ("C-RPC-15.a",),
+    "C-TR-HTTP-13.a": ("C-F24.a", "C-LHTTP-11.a"),
+    "C-TR-HTTP-13.b": ("C-TR-HTTP-13.g",),
+    "C-TR-HTTP-13.g": ("C-F24.b",),
+    "C-TR-HTTP-13.h": _STREAMS,
+    "C-TR-STDIO-05.a": ("C-A16.b",),
+    "C-TR-STDIO-08.a": ("C-RPC-12.a", "C-TR-HTTP-09.a"),
+    "C-TR-STDIO-12.b": ("C-F05.a",),
+}
+"""Case -> further cases that find the same faults."""
 ENDING = []
 """Tasks that wait for the end of processes."""
 
@@ -97,6 +152,7 @@ def make_client(*, use=None, **hooks):
 
 async def use_all(target, **options):
     """Use each feature of the server once."""
+    options.setdefault("recovery", mcpwire.Recovery(backoff_initial=0.01))
     client = mcpwire.Client(
         target,
         sampling=lambda _: types.CreateMessageResult(
@@ -121,6 +177,15 @@ async def use_all(target, **options):
 def _apply(change, value):
     changed = None if change is None else change(value)
     return [value] if changed is None else changed
+
+
+def _apply_to_octets(change, octets):
+    """Return the messages in place of some octets, which stay if they hold none."""
+    try:
+        message = json.loads(octets)
+    except ValueError:
+        return [octets]
+    return _apply(change, message) if isinstance(message, dict) else [octets]
 
 
 def _encode(message):
@@ -195,7 +260,7 @@ class Wire(httpx.AsyncHTTPTransport):
                     return None
                 if self.incoming is None:
                     return line.strip()
-                received.extend(_apply(self.incoming, json.loads(line)))
+                received.extend(_apply_to_octets(self.incoming, line.strip()))
             return _encode(received.pop(0))
 
         async def close():
@@ -218,12 +283,13 @@ class Wire(httpx.AsyncHTTPTransport):
         messages = [None]
         if request.method == "POST":
             messages = _apply(self.outgoing, json.loads(request.content))
-        response = None
-        for message in messages:
-            response = await self._send(request, message)
-        if response is None:  # the message is dropped
+        responses = [await self._send(request, message) for message in messages]
+        if not responses:  # the message is dropped
             return httpx.Response(202)
-        return response
+        # The client gets the answer to its own message.
+        id = json.loads(request.content).get("id") if request.content else None
+        ids = [m.get("id") if isinstance(m, dict) else None for m in messages]
+        return responses[ids.index(id) if id in ids else -1]
 
     async def _send(self, request, message):
         content = b"" if message is None else _encode(message)
@@ -245,9 +311,9 @@ class Wire(httpx.AsyncHTTPTransport):
             response.stream = Events(response.stream, self.incoming)
         if self.incoming is None or "json" not in kind:
             return response
-        body = json.loads(await response.aread())
-        (changed,) = _apply(self.incoming, body)
-        headers = {k: v for k, v in response.headers.items() if k != "content-length"}
+        (changed,) = _apply_to_octets(self.incoming, await response.aread())
+        of_transfer = {"content-length", "transfer-encoding"}
+        headers = {k: v for k, v in response.headers.items() if k not in of_transfer}
         return httpx.Response(
             response.status_code, headers=headers, content=_encode(changed)
         )
@@ -268,7 +334,7 @@ class Events(httpx.AsyncByteStream):
                 if not found or not body:
                     yield event + b"\n\n"
                     continue
-                for message in _apply(self.incoming, json.loads(body)):
+                for message in _apply_to_octets(self.incoming, body):
                     yield head + b"data: " + _encode(message) + b"\n\n"
         yield rest
 

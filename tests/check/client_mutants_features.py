@@ -4,7 +4,7 @@ import json
 import socket
 from urllib.parse import urlsplit
 
-from client_mutants import incoming, outgoing
+from client_mutants import faulty_use, incoming, outgoing
 
 import mcpwire
 from mcpwire import types
@@ -95,28 +95,26 @@ def empty_cursor_is_the_end(message):
 
 @outgoing("C-PAGE-04.a", "http")
 class KeepsCursor:
-    """Sends the cursor of the first session in each session."""
+    """Sends the cursor of the first session in the second one."""
 
     cursor = None
+    sessions = 0
 
     def __call__(self, message):
         params = message.get("params") or {}
-        self.cursor = self.cursor or params.get("cursor")
-        if "cursor" in params:
+        self.sessions += message.get("method") == "initialize"
+        if self.sessions == 1:
+            self.cursor = self.cursor or params.get("cursor")
+        elif "cursor" in params and self.cursor is not None:
             params["cursor"] = self.cursor
 
 
-@incoming("C-F48.a", "stdio")
-class FollowsEachCursor:
-    """Makes the cursors differ for the client, and the same for the server."""
-
-    count = 0
-
-    def __call__(self, message):
-        result = message.get("result") or {}
-        if "nextCursor" in result:
-            self.count += 1
-            result["nextCursor"] += str(self.count)
+@faulty_use("C-F48.a")
+async def follows_each_cursor(target):
+    async with mcpwire.Client(target) as client:
+        page = await client.request("tools/list")
+        while "nextCursor" in page:
+            page = await client.request("tools/list", {"cursor": page["nextCursor"]})
 
 
 @incoming("C-F48.b")
@@ -164,7 +162,8 @@ def _request(url):
 
 def fetches_refs(message):
     for tool in (message.get("result") or {}).get("tools", ()):
-        text = tool["inputSchema"].get("properties", {}).get("text", {})
+        schema = tool.get("inputSchema") or {}
+        text = schema.get("properties", {}).get("text", {})
         if "$ref" in text:
             _request(text["$ref"])
 
@@ -182,19 +181,22 @@ def asks_for_a_task(message):
 # --- requests of the server -----------------------------------------------------------
 
 
+def _is_error(message, code):
+    """Return whether it is an error with that code, but not for an unknown method."""
+    error = message.get("error") or {}
+    return error.get("code") == code and message["id"] != "unknown 1"
+
+
+@outgoing("C-S28.a", use=use_nothing)
 def answers_undeclared(message):
-    if (message.get("error") or {}).get("code") == -32601:
+    if _is_error(message, -32601):
         return [{"jsonrpc": "2.0", "id": message["id"], "result": {"roots": []}}]
     return None
 
 
-outgoing("C-S28.a", use=use_nothing)(answers_undeclared)
-outgoing("C-ROOT-05.a", use=use_nothing)(answers_undeclared)
-
-
 @outgoing("C-ROOT-05.a", use=use_nothing)
 def fails_without_roots(message):
-    if "error" in message:
+    if _is_error(message, -32601):
         message["error"]["code"] = -32603
 
 
@@ -211,7 +213,7 @@ def roots_are_paths(message):
 
 
 def answers_as_model(message):
-    if "error" in message:
+    if _is_error(message, -32602):
         content = {"type": "text", "text": "a text"}
         result = {"role": "assistant", "content": content, "model": "none"}
         return [{"jsonrpc": "2.0", "id": message["id"], "result": result}]

@@ -56,8 +56,11 @@ class AnswersNothingBeforeInitialized:
 
 @incoming("C-A12.a", "stdio")
 class StopsAtEarlyLog:
+    is_initialized = False
+
     def __call__(self, message):
-        if message.get("method") == "notifications/message":
+        self.is_initialized |= "result" in message
+        if not self.is_initialized and "method" in message:
             raise ValueError("a message before the handshake")
 
 

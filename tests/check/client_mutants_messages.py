@@ -47,7 +47,7 @@ def omits_jsonrpc(message):
 
 @outgoing("C-RPC-03.a")
 def null_id(message):
-    if message.get("method") == "tools/call":
+    if message.get("method") == "tools/list":
         return [message, {**message, "id": None}]
     return None
 
@@ -89,10 +89,12 @@ def initialize_in_batch(message):
 @outgoing("C-RPC-06.a", "stdio", use=use_two_at_once)
 class ReusesIdInFlight:
     first = None
+    second = False
 
     def __call__(self, message):
-        if message.get("method") != "tools/call":
+        if message.get("method") != "tools/call" or self.second:
             return None
+        self.second = self.first is not None
         self.first = self.first or message["id"]
         return [{**message, "id": self.first}, message]
 
@@ -123,7 +125,7 @@ def id_as_string(message):
 
 @outgoing("C-RPC-07.b")
 def id_as_double(message):
-    if answers(message):
+    if answers(message) and isinstance(message["id"], int):
         message["id"] = int(float(message["id"]))
 
 
@@ -174,7 +176,6 @@ def stops_at(case, is_unexpected, *transports):
 stops_at("C-A13.b", _is_unknown_notification)
 stops_at("C-RPC-33.a", _has_unknown_member)
 stops_at("C-F14.a", lambda message: message.get("id") == "unknown", "stdio")
-stops_at("C-RPC-13.a", lambda message: isinstance(message, list))
 
 
 @incoming("C-A14.a", "stdio")
@@ -215,7 +216,7 @@ class DecodesChunks:
                 return b""
             self.data += chunk.decode().encode()
         line, _, self.data = self.data.partition(b"\n")
-        return line
+        return line + b"\n"
 
 
 def stops_at_line(case, is_unexpected):
@@ -231,7 +232,7 @@ def stops_at_line(case, is_unexpected):
 
 def _is_no_message(line):
     try:
-        return "jsonrpc" not in json.loads(line or b"{}")
+        return bool(line.strip()) and "jsonrpc" not in json.loads(line)
     except UnicodeDecodeError:
         return False
     except ValueError:
@@ -246,11 +247,14 @@ def _is_not_utf8(line):
     return False
 
 
+stops_at_line("C-RPC-13.a", lambda line: line.startswith(b"["))
 stops_at_line("C-F12.a", lambda line: not line.strip())
 stops_at_line("C-F12.b", _is_no_message)
 stops_at_line("C-F13.a", _is_not_utf8)
 stops_at_line("C-F13.b", lambda line: line.startswith(b"\xef\xbb\xbf"))
-stops_at_line("C-F13.c", lambda line: len(line.decode().splitlines()) > 1)
+stops_at_line(
+    "C-F13.c", lambda line: len(line.decode(errors="replace").splitlines()) > 1
+)
 stops_at_line("C-A16.a", lambda line: len(line) > 65_536)
 
 

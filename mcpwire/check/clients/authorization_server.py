@@ -278,7 +278,7 @@ class Login:
             for issuer in self.issuers:
                 await issuer.endpoint.open()
             self.on_open()
-            await self.client.run()
+            await self.client.run(must_end=True)
         except NoAnswer as finding:
             self.hang = finding
         finally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httptools
 
+from mcpwire.check.peer import MAX_MESSAGE_BYTES
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ class _Connection:
 
     def on_message_begin(self) -> None:
         self._request = self._endpoint.new_request(self._writer)
+        self._body = bytearray()
 
     def on_url(self, data: bytes) -> None:
         self._request.path += data.decode("latin-1")
@@ -166,11 +168,14 @@ class _Connection:
         self._request.method = self.parser.get_method().decode("latin-1")
 
     def on_body(self, data: bytes) -> None:
-        self._request.body += data
+        self._body += data
+        if len(self._body) > MAX_MESSAGE_BYTES:  # it ends the connection
+            raise ValueError("the body of a request is too large")
 
     def on_message_complete(self) -> None:
         if self._is_upgrade():
             return
+        self._request.body = bytes(self._body)
         self.open_requests = [r for r in self.open_requests if not r.has_ended]
         self.open_requests.append(self._request)
         self._request.is_last = not self.parser.should_keep_alive()

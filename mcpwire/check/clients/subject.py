@@ -51,10 +51,15 @@ HANDSHAKE: Final = frozenset({"initialize", "server/discover"})
 _RELAY: Final = Path(__file__).with_name("relay.py")
 _OUTPUT_TAIL: Final = 16_384
 _CLOSE_GRACE_S: Final = 1.0
+_CANCEL_GRACE_S: Final = 10.0
 _FIRST_IDLE_S: Final = 3.0
 """Shortest time without a message after which a client counts as staying running."""
 _IDLE_S: Final = 1.0
 """Shortest time without a message after which a client that stays running is done."""
+_REPEATS_FACTOR: Final = 2
+"""Time of repetitions only after which the first run counts as idle, in idle times."""
+MAX_REPEATS: Final = 300
+"""Repetitions of a request after which it counts as endless; an SDK reads 250 pages."""
 _UNCOMPARED: Final = frozenset(
     {"ping", "notifications/cancelled", "notifications/progress"}
 )
@@ -82,11 +87,16 @@ class PipeConnection:
         self.ended = asyncio.Event()
         self._writer = writer
         self._transcript = transcript
+        self._writing = asyncio.Lock()
 
-    async def write(self, data: bytes) -> None:
-        """Write octets to the process's stdout."""
-        self._transcript.add("sent", data)
-        await self._send(b"O", data)
+    async def write(self, *parts: bytes, pause_s: float = 0.0) -> None:
+        """Write octets to the process's stdout, with pauses between the parts."""
+        async with self._writing:  # other answers are not written between the parts
+            for index, data in enumerate(parts):
+                if index:
+                    await asyncio.sleep(pause_s)
+                self._transcript.add("sent", data)
+                await self._send(b"O", data)
 
     async def write_stderr(self, data: bytes) -> None:
         """Write octets to the process's stderr."""
@@ -118,6 +128,7 @@ class Exchange:
         message: The request.
         client: The client under test.
         http: The HTTP request that carries it; ``None`` over stdio.
+        pipe: The process that got it; ``None`` over HTTP.
     """
 
     def __init__(
@@ -129,7 +140,7 @@ class Exchange:
         self.client = client
         self.message = message
         self.http = source if isinstance(source, HttpRequest) else None
-        self._pipe = source if isinstance(source, PipeConnection) else None
+        self.pipe = source if isinstance(source, PipeConnection) else None
 
     @property
     def id(self) -> Any:
@@ -150,8 +161,8 @@ class Exchange:
 
     async def write(self, data: bytes) -> None:
         """Send octets unchanged: over stdio, or on the event stream of the request."""
-        if self._pipe is not None:
-            await self._pipe.write(data)
+        if self.pipe is not None:
+            await self.pipe.write(data)
             return
         assert self.http is not None
         if not self.http.status:
@@ -180,6 +191,13 @@ class Exchange:
             raise NoAnswer(
                 f"a response to the server's request {method}", "none came in time"
             ) from None
+
+    async def need_ping(self) -> None:
+        """Send a ping; a client that answers none lacks what the case tests."""
+        try:
+            await self.ask("ping")
+        except NoAnswer:
+            self.client.raise_absent("response to a ping")
 
     async def correct(self, change: Callable[[Any], object] | None = None) -> None:
         """Send the answer of a correct server; `change` returns a changed result."""
@@ -263,7 +281,7 @@ class ClientFacts:
     """The number of messages by method; the name of a called tool follows a space."""
     ending: Ending | None = None
     pause_s: float = 0.0
-    """The longest time between two messages."""
+    """The longest time before a message that is no repetition."""
     run: ClientSubject | None = None
     """The run against the correct server."""
     logins: dict[str, asyncio.Task[Any]] = attrs.field(factory=dict)
@@ -303,7 +321,8 @@ class ClientSubject:
         keeps_processes: Whether processes outlive the end of their stdin.
         idle_s: Time without a request after which the run ends, also if the client
             ends by itself with a correct server; ``None``: the usual time.
-        pause_s: The longest time between two messages.
+        pause_s: The longest time before a message that is no repetition.
+        calls: The number of messages by `call_of`, and of other HTTP requests.
         messages: All received messages, in order.
         requests: All HTTP requests, in order.
         connections: All processes, over stdio.
@@ -342,6 +361,7 @@ class ClientSubject:
         self.keeps_processes = False
         self.idle_s: float | None = None
         self.pause_s = 0.0
+        self.calls: Counter[str] = Counter()
         self.messages: list[Message] = []
         self.requests: list[HttpRequest] = []
         self.connections: list[PipeConnection] = []
@@ -350,11 +370,13 @@ class ClientSubject:
         self.ending: Ending | None = None
         self._responses: dict[tuple[str, Any], asyncio.Future[Message]] = {}
         self._finding: BaseException | None = None
+        self._news_at: float | None = None
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._open_requests = 0
         self._is_first = True
         self._is_stopping = False
+        self._was_idle = False
         self._last_id = 0
         self._endpoint: HttpEndpoint | None = None
 
@@ -376,11 +398,14 @@ class ClientSubject:
         """Whether the revision has no sessions."""
         return self.revision.era is Era.STATELESS
 
-    async def run(self) -> Ending:
+    async def run(self, *, must_end: bool = False) -> Ending:
         """Run the client until it ends, or if it stays running until it is idle.
 
+        Args:
+            must_end: Whether a client that ends with a correct server must do so.
+
         Raises:
-            NoAnswer: The client ends with a correct server, but did not end in time.
+            NoAnswer: A client that must end did not do so in time.
             PeerDied: A signal ended the client.
         """
         if self.transport == "http":
@@ -406,8 +431,15 @@ class ClientSubject:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._finding is not None:
             raise self._finding
-        if self.ending.code is not None and self.ending.code < 0:
+        code, usual = self.ending.code, self.facts.ending
+        if code is not None and code < 0:
             raise PeerDied("the client ends by itself", str(self.ending))
+        is_late = code is None and usual is not None and usual.code is not None
+        if must_end and is_late and not self._was_idle:
+            raise NoAnswer(
+                "the client ends, as with a correct server",
+                f"it was still running after {self.run_s:g} s",
+            )
         return self.ending
 
     async def _run_client(self, target: list[str]) -> Ending:
@@ -459,8 +491,13 @@ class ClientSubject:
             await self._find_left_processes()
         finally:
             work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+            await asyncio.wait({work}, timeout=_CANCEL_GRACE_S)
+        if not work.done():
+            expected = "a client function that ends when it is cancelled"
+            actual = f"it was still running after {_CANCEL_GRACE_S:g} s"
+            raise NoAnswer(expected, actual)
         if not has_ended:
+            await asyncio.gather(work, return_exceptions=True)  # its error is seen
             return Ending(None, "")
         if work.cancelled():
             return Ending(1, "CancelledError")
@@ -486,7 +523,6 @@ class ClientSubject:
             async with TimeLimit(self.run_s):
                 while not ended.done() and self._finding is None:
                     self._changed.clear()
-                    began = monotonic()
                     changed = asyncio.create_task(self._changed.wait())
                     has_begun = self.messages or self.requests
                     may_be_idle = has_begun and (
@@ -500,17 +536,11 @@ class ClientSubject:
                         )
                     finally:
                         changed.cancel()
-                    if has_begun and changed in done:
-                        self.pause_s = max(self.pause_s, monotonic() - began)
                     if not done and not self._open_requests:
+                        self._was_idle = True
                         return False
         except TimeoutError:
-            if known is None or stays:
-                return False
-            raise NoAnswer(
-                "the client ends, as with a correct server",
-                f"it was still running after {self.run_s:g} s",
-            ) from None
+            return False
         return ended.done()
 
     @property
@@ -571,6 +601,7 @@ class ClientSubject:
         messages = decode_messages(line, 0, "")
         connection.messages += messages
         for message in messages:
+            self._note_message(message)
             if self._receive(message):
                 exchange = Exchange(self, message, connection)
                 self._start(self._handle(exchange))
@@ -589,9 +620,12 @@ class ClientSubject:
     def add_request(self, request: HttpRequest) -> None:
         """Record an HTTP request, also one to another server of the case."""
         self.requests.append(request)
-        is_of_case = request.path != ENDPOINT or self.on_http is not None
-        if request.method != "POST" or is_of_case:
-            self._changed.set()
+        if request.method == "POST" and request.path == ENDPOINT:
+            for message in decode_messages(request.body, request.number, ""):
+                self._note_message(message)
+        else:
+            body = request.body.decode("utf-8", "replace")
+            self._note_call(f"{request.method} {request.path} {body}".rstrip())
 
     async def _answer_http(self, request: HttpRequest) -> None:
         """Answer an HTTP request as a correct server does."""
@@ -640,8 +674,6 @@ class ClientSubject:
     def _receive(self, message: Message) -> bool:
         """Record a message; return whether it is a request."""
         self.messages.append(message)
-        if message.method not in _UNCOMPARED:  # pings for ever: the client is idle
-            self._changed.set()
         value = message.value
         if not isinstance(value, dict):
             return False
@@ -651,6 +683,31 @@ class ClientSubject:
         if waiting is not None and not waiting.done():
             waiting.set_result(message)
         return False
+
+    def _note_message(self, message: Message) -> None:
+        """Note that the client is not idle; pings for ever do not count."""
+        if message.method is None:
+            self._changed.set()
+        elif message.method not in _UNCOMPARED:
+            self._note_call(call_of(message))
+
+    def _note_call(self, call: str) -> None:
+        """Count a message or request; a repetition is no sign that more follows."""
+        self.calls[call] += 1
+        count, usual = self.calls[call], self.facts.run
+        if usual is not None and count > MAX_REPEATS * max(usual.calls[call], 1):
+            expected = f"at most {MAX_REPEATS} repetitions of a request"
+            self._end_case(Broken(expected, f"{count} times {call}"))
+        now = monotonic()
+        seconds = 0.0 if self._news_at is None else now - self._news_at
+        if count == 1:
+            self.pause_s = max(self.pause_s, seconds)
+            self._news_at = now
+        known = self.facts.ending
+        is_polling = known is None and seconds > _REPEATS_FACTOR * self._idle_s
+        is_polling |= known is not None and known.code is None
+        if count == 1 or not is_polling:
+            self._changed.set()
 
     async def _handle(self, exchange: Exchange) -> None:
         method = exchange.message.method or ""
@@ -710,7 +767,13 @@ class ClientSubject:
         Raises:
             Finding: It left out a request, or ended in another way.
         """
-        ending = await self.run()
+        await self.run(must_end=True)
+        self.need_undisturbed(expected)
+
+    def need_undisturbed(self, expected: str = UNDISTURBED) -> None:
+        """Raise a finding if the client left out a request, or ended another way."""
+        assert self.ending is not None, "the client has run"
+        ending = self.ending
         usual, operations = self.facts.sent, self.operations()
         if ending.code is None:  # how often it sends a message depends on the time
             usual, operations = Counter(set(usual)), Counter(set(operations))
@@ -762,6 +825,13 @@ _NO_SESSION: Final = {
     "jsonrpc": "2.0",
     "error": {"code": -32600, "message": "Bad Request: no session id"},
 }
+
+
+def call_of(message: Message) -> str:
+    """Return a request without metadata and without the members of an input round."""
+    own = {"_meta", "requestState", "inputResponses"}
+    params = {k: v for k, v in message.params.items() if k not in own}
+    return f"{message.method} {printable(params)}"
 
 
 def id_key(id: Any) -> tuple[str, Any]:

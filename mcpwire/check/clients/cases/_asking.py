@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from mcpwire.check.case import NoAnswer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcpwire.check.clients.subject import ClientSubject, Exchange
     from mcpwire.check.subject import Message
 
@@ -109,6 +111,7 @@ async def ask_client(client: ClientSubject, *requests: Request) -> list[Message]
     responses: list[Message] = []
 
     async def ask(exchange: Exchange) -> None:
+        await exchange.need_ping()
         for method, params in requests:
             asked.append(method)
             try:
@@ -116,7 +119,7 @@ async def ask_client(client: ClientSubject, *requests: Request) -> list[Message]
             except NoAnswer:
                 if not client.facts.declares(_USER.get(method, method)):
                     raise
-                await exchange.ask("ping")  # a client that answers it is not stuck
+                await exchange.need_ping()
                 client.raise_absent(f"answer to {method} without its user")
         await exchange.correct()
 
@@ -127,6 +130,28 @@ async def ask_client(client: ClientSubject, *requests: Request) -> list[Message]
     if len(responses) < len(requests):
         client.raise_broken(f"a response to {asked[-1]}", ending)
     return responses
+
+
+async def ask_in_two_forms(
+    client: ClientSubject, usual: Sequence[Request], other: Sequence[Request]
+) -> list[Message]:
+    """Return the responses to the other forms of requests with a usual result.
+
+    The usual form is sent before and after the other one: a client, or its user, may
+    refuse a further request of any form.
+
+    Raises:
+        Absent: No request has a result in its usual form.
+    """
+    responses = await ask_client(client, *usual, *other, *usual)
+    size = len(usual)
+    before, between, after = (responses[i * size : (i + 1) * size] for i in range(3))
+    found = [
+        response
+        for first, response, last in zip(before, between, after, strict=True)
+        if code(first) is None and code(last) is None
+    ]
+    return found or client.raise_absent(f"result of {usual[0][0]}, again and again")
 
 
 def code(response: Message) -> Any:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Start
 from mcpwire.check.clients.items import correct_result
 from mcpwire.check.clients.subject import HANDSHAKE, UNDISTURBED
-from mcpwire.check.subject import printable
 from mcpwire.errors import RPCError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     from mcpwire.check.case import CaseFunction
     from mcpwire.check.clients.subject import ClientSubject, Exchange, Handler
-    from mcpwire.check.subject import Message
 
     AddCase = Callable[..., Callable[[CaseFunction], CaseFunction]]
 
@@ -25,8 +22,6 @@ OPERATIONS: Final = (
     *("resources/templates/list", "resources/read", "completion/complete"),
 )
 """Methods of requests that a server answers with a result of its own kind."""
-MAX_REPEATS: Final = 50
-"""Number of repeats of one request that counts as endless."""
 
 
 def add_undisturbed_case(
@@ -156,36 +151,3 @@ def need_ending(client: ClientSubject) -> None:
     ending = client.facts.ending or client.ending
     if ending is None or ending.code is None:
         client.raise_absent("end of the client by itself")
-
-
-async def answer_for_ever(
-    client: ClientSubject, methods: Sequence[str], answer: Callable[[Exchange], Any]
-) -> int:
-    """Answer requests always in one way; return their number.
-
-    Raises:
-        Broken: The client sent a request more than `MAX_REPEATS` times as often as to a
-            correct server.
-    """
-    assert client.facts.run is not None, "the survey is over"
-    usual = Counter(map(call_of, client.facts.run.messages))
-    counts: Counter[str] = Counter()
-
-    async def handle(exchange: Exchange) -> None:
-        call = call_of(exchange.message)
-        counts[call] += 1
-        if counts[call] > MAX_REPEATS * max(usual[call], 1):
-            expected = f"fewer than {MAX_REPEATS} repeats"
-            client.raise_broken(expected, f"{counts[call]} requests {call}")
-        await answer(exchange)
-
-    client.answers |= dict.fromkeys(methods, handle)
-    await client.run()
-    return counts.total()
-
-
-def call_of(message: Message) -> str:
-    """Return a request without metadata and without the members of an input round."""
-    own = {"_meta", "requestState", "inputResponses"}
-    params = {k: v for k, v in message.params.items() if k not in own}
-    return f"{message.method} {printable(params)}"

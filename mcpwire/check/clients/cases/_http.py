@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import NoAnswer, Start
 from mcpwire.check.clients.http import EVENTS, event
-from mcpwire.check.clients.subject import ENDPOINT, HANDSHAKE, Ending
+from mcpwire.check.clients.subject import ENDPOINT, HANDSHAKE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Respond = Callable[[HttpRequest], Awaitable[object]]
     """Responds to a request, or leaves it to the correct server."""
 
-_RETRIES: Final = 10
-"""How often a client may repeat all its requests, and no less than as many."""
 _PATIENCE: Final = 3
 """Time limit of a client that may repeat requests, as a multiple of the usual one."""
 _MIN_PATIENCE: Final = 18
@@ -84,23 +82,6 @@ def respond_to(client: ClientSubject, method: str, respond: Respond) -> None:
         return False
 
     client.on_http = on_http
-    limit_requests(client)
-
-
-def limit_requests(client: ClientSubject) -> None:
-    """End the run with a finding if the client repeats requests without end."""
-    usual = client.facts.run
-    assert usual is not None, "the survey is over"
-    limit = _RETRIES * max(len(usual.requests), _RETRIES)
-    on_http = client.on_http
-
-    async def count(request: HttpRequest) -> bool:
-        if len(client.requests) > limit:
-            expected = "a bounded number of requests"
-            client.raise_broken(expected, f"more than {limit} requests")
-        return on_http is not None and await on_http(request)
-
-    client.on_http = count
 
 
 async def answer_first(
@@ -125,7 +106,6 @@ async def answer_first(
             await exchange.correct()
 
     client.first = handle
-    limit_requests(client)
     await run_patiently(client, must_end=must_end)
     if not methods:
         client.raise_absent("request after the handshake")
@@ -149,11 +129,9 @@ async def run_patiently(client: ClientSubject, *, must_end: bool = False) -> Non
     if usual is not None and usual.code is None:  # it stays running
         client.idle_s = client.bound_s
     try:
-        await client.run()
+        await client.run(must_end=must_end)
     except NoAnswer as finding:
-        client.ending = Ending(None, "")
-        if must_end:
-            client.raise_broken(finding.expected, finding.actual)
+        client.raise_broken(finding.expected, finding.actual)
 
 
 def add_ending_case(

@@ -10,6 +10,7 @@ from mcpwire.check.clients.cases._asking import (
     FORM,
     ROOTS,
     ask_client,
+    ask_in_two_forms,
     code,
     complete_requests,
     elicit,
@@ -55,8 +56,8 @@ async def undeclared_refused(client: ClientSubject) -> None:
 @case.robust(
     "C-E40.a",
     "requests of the server with all optional members are answered",
-    sends="a request of each capability that the client declares, without and with all "
-    "optional members and types of fields of the revision",
+    sends="a request of each capability that the client declares: without, with, and "
+    "again without all optional members and types of fields of the revision",
     expects="the same kind of response",
     why="servers that use a feature of the revision fail with the client",
 )
@@ -65,14 +66,10 @@ async def optional_members(client: ClientSubject) -> None:
     declared = [need for need in DECLARED if client.facts.declares(need)]
     if not declared:
         client.raise_absent("declared capability")
-    asked = [requests[need] for requests in (DECLARED, complete) for need in declared]
-    responses = await ask_client(client, *asked)
-    plain, others = responses[: len(declared)], responses[len(declared) :]
-    if all(code(response) is not None for response in plain):
-        client.raise_absent("result for a request of the server")
-    for response, other in zip(plain, others, strict=True):
-        if code(response) is None and code(other) is not None:
-            client.raise_broken("a result, as without optional members", other.raw)
+    usual, other = ([each[k] for k in declared] for each in (DECLARED, complete))
+    for response in await ask_in_two_forms(client, usual, other):
+        if code(response) is not None:
+            client.raise_broken("a result, as without optional members", response.raw)
 
 
 @case.should(
@@ -191,19 +188,18 @@ async def unbalanced_tools(client: ClientSubject) -> None:
     source="basic/utilities/tasks#task-support-and-handling",
     revisions=_TASKS,
     needs=("sampling",),
-    sends="a sampling request without and with `task`",
+    sends="a sampling request without, with, and again without `task`",
     expects="the same kind of response",
     why="the server waits for a task that does not exist",
 )
 async def task_ignored(client: ClientSubject) -> None:
     if client.facts.declares("tasks.requests.sampling.createMessage"):
         client.raise_absent("undeclared capability tasks")
-    plain, task = await ask_client(client, sample(), sample(task={"ttl": 1000}))
-    if code(plain) is not None:
-        client.raise_absent("result of sampling")
-    result = task.value.get("result")
+    with_task = sample(task={"ttl": 1000})
+    (response,) = await ask_in_two_forms(client, [sample()], [with_task])
+    result = response.value.get("result")
     if not isinstance(result, dict) or "role" not in result:
-        client.raise_broken("a message of the model, as without `task`", task.raw)
+        client.raise_broken("a message of the model, as without `task`", response.raw)
 
 
 # --- elicitation ----------------------------------------------------------------------
@@ -246,16 +242,15 @@ async def undeclared_mode(client: ClientSubject) -> None:
     source="client/elicitation#elicitation-requests",
     revisions=_TASKS,
     needs=("elicitation.form",),
-    sends="an elicitation with the mode form, and one without a mode",
+    sends="an elicitation with the mode form, one without a mode, and the first again",
     expects="the same kind of response",
     why="servers of earlier revisions send no mode",
 )
 async def mode_missing(client: ClientSubject) -> None:
-    form, missing = await ask_client(client, elicit(mode="form"), elicit())
-    if code(form) is not None:
-        client.raise_absent("answer to an elicitation by form")
-    if code(missing) is not None:
-        client.raise_broken("a result, as with the mode form", missing.raw)
+    form = elicit(mode="form")
+    (response,) = await ask_in_two_forms(client, [form], [elicit()])
+    if code(response) is not None:
+        client.raise_broken("a result, as with the mode form", response.raw)
 
 
 def _accepted(response: Any) -> dict[str, Any] | None:

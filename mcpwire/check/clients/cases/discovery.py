@@ -38,27 +38,6 @@ case = FAMILY.with_defaults(revisions=MODERN)
 
 
 @case.should(
-    "C-VER-03.a",
-    "after -32022 a client repeats its request with a version that both support",
-    source=_NEGOTIATION,
-    start=Start.OWN,
-    sends="-32022 to the first request, with the client's version in `supported`",
-    expects="a further request with this version, and no `initialize`",
-    why="the client cannot use servers that support several versions",
-)
-async def mutual_version(client: ClientSubject) -> None:
-    version = client.revision.name
-    refused = await _refuse(client, [_UNKNOWN[0], version], times=1)
-    later = client.messages[refused:]
-    for message in later:
-        if message.method == "initialize":
-            client.raise_broken("no initialize after -32022", message.raw)
-    metas = [message.params.get("_meta") for message in later]
-    if not any(m and m.get(META + "protocolVersion") == version for m in metas):
-        client.raise_broken(f"a request with the version {version}", client.ending)
-
-
-@case.should(
     "C-VER-03.b",
     "a client that supports no version in the data of -32022 sends no `initialize`",
     source=_NEGOTIATION,
@@ -68,29 +47,20 @@ async def mutual_version(client: ClientSubject) -> None:
     why="a stateless server has no handshake; the user reads a misleading error",
 )
 async def no_mutual_version(client: ClientSubject) -> None:
-    refused = await _refuse(client, _UNKNOWN, times=-1)
-    for message in client.messages[refused:]:
-        if message.method == "initialize":
-            client.raise_broken("no initialize after -32022", message.raw)
-
-
-async def _refuse(client: ClientSubject, supported: list[str], *, times: int) -> int:
-    """Refuse the first requests, or all; return the number of messages before that."""
     refused: list[int] = []
 
     async def refuse(exchange: Exchange) -> None:
-        if len(refused) == times:
-            await exchange.correct()
-            return
         refused.append(len(client.messages))
-        data = {"supported": supported, "requested": client.revision.name}
+        data = {"supported": _UNKNOWN, "requested": client.revision.name}
         await exchange.fail(-32022, "unsupported protocol version", data)
 
     client.answers |= dict.fromkeys(("server/discover", *OPERATIONS), refuse)
-    await client.run()
+    await client.run(must_end=True)
     if not refused:
         client.raise_absent("request besides initialize")
-    return refused[0]
+    for message in client.messages[refused[0] :]:
+        if message.method == "initialize":
+            client.raise_broken("no initialize after -32022", message.raw)
 
 
 def _answer_discover(client: ClientSubject, **members: Any) -> None:
@@ -132,7 +102,7 @@ add_undisturbed_case(
 )
 async def only_unknown_versions(client: ClientSubject) -> None:
     _answer_discover(client, supportedVersions=_UNKNOWN)
-    await client.run()
+    await client.run(must_end=True)
     for message in client.messages:
         if message.method in OPERATIONS:
             client.raise_broken("no further request", message.raw)

@@ -97,12 +97,13 @@ If it still reads them together, the case tests less, and passes.
 
 
 async def _write_in_parts(exchange: Exchange, message: dict[str, Any]) -> None:
-    line = encode(_with_text(message)) + b"\n"
-    start = line.index(_TEXT.encode())
-    cuts = [0, 1, *range(start, start + 8), len(line) - 2, len(line) - 1, len(line)]
-    for begin, end in pairwise(cuts):
-        await exchange.write(line[begin:end])
-        await asyncio.sleep(_PAUSE_S)
+    text = "\u00e9 \U0001f600"
+    line = encode(_with_text(message, text)) + b"\n"
+    start = line.index(text.encode())
+    cuts = [0, 1, *range(start, start + 7), len(line) - 2, len(line) - 1, len(line)]
+    parts = [line[begin:end] for begin, end in pairwise(cuts)]
+    assert exchange.pipe is not None, "this case runs over stdio"
+    await exchange.pipe.write(*parts, pause_s=_PAUSE_S)
 
 
 add_undisturbed_case(
@@ -119,8 +120,9 @@ add_undisturbed_case(
 async def _write_together(exchange: Exchange, message: dict[str, Any]) -> None:
     log = {"level": "info", "data": "mcpwire"}
     line = encode(make_message("notifications/message", log)) + b"\n"
-    await exchange.write(line * 3 + encode(message) + b"\n" + line + line[:20])
-    await exchange.write(line[20:])
+    data = line * 3 + encode(message) + b"\n" + line
+    assert exchange.pipe is not None, "this case runs over stdio"
+    await exchange.pipe.write(data + line[:20], line[20:])
 
 
 add_undisturbed_case(
@@ -317,7 +319,7 @@ def _add_shutdown_cases(revisions: tuple[str, ...], rule: str, source: str) -> N
         need_ending(client)
         client.keeps_processes = True
         client.run_s += 30.0
-        await client.run()
+        await client.run(must_end=True)
         if client.left_processes:
             client.raise_broken(
                 "no process of the server after the end of the client",
@@ -339,7 +341,7 @@ _add_shutdown_cases(MODERN, "TR-STDIO-12", "basic/transports/stdio#shutdown")
 async def exit_at_once(client: ClientSubject) -> None:
     need_ending(client)
     client.on_connect = lambda connection: connection.exit(1)
-    await client.run()
+    await client.run(must_end=True)
 
 
 async def _run_without_answer(
@@ -353,7 +355,7 @@ async def _run_without_answer(
             await end(connection)
 
     client.first = handle
-    await client.run()
+    await client.run(must_end=True)
     client.need_first_request()
 
 

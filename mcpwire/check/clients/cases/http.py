@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, Start, since
 from mcpwire.check.cases._http import EVENTS, HTTP, JSON, SESSIONS, STREAMABLE
-from mcpwire.check.clients.cases._forms import (
-    add_observed_case,
-    add_undisturbed_case,
-    call_of,
-)
+from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
 from mcpwire.check.clients.cases._http import (
     add_ending_case,
     answer_first,
@@ -22,6 +18,7 @@ from mcpwire.check.clients.cases._http import (
     send_as_event,
 )
 from mcpwire.check.clients.http import HttpEndpoint
+from mcpwire.check.clients.subject import call_of
 from mcpwire.check.subject import decode_messages
 from mcpwire.wire.json import encode, loads
 
@@ -329,8 +326,7 @@ async def retry_after(client: ClientSubject) -> None:
 
     await answer_first(client, respond)
     assert client.facts.run is not None, "the survey is over"
-    usual = list(map(call_of, client.facts.run.messages)).count(calls[0])
-    if len(times) <= max(usual, 1):
+    if len(times) <= max(client.facts.run.calls[calls[0]], 1):
         client.raise_absent("repetition after 503")
     seconds = times[1] - times[0]
     if seconds < _TIMER_TOLERANCE * _RETRY_AFTER_S:

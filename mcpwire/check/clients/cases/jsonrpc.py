@@ -47,7 +47,11 @@ def _is_message(value: Any) -> bool:
 
 
 def _invalid_message(client: ClientSubject) -> object:
-    return next((m.raw for m in client.messages if not _is_message(m.value)), None)
+    for message in client.messages:
+        is_line = client.transport == "stdio" and message.problem  # C-TR-STDIO-01.a
+        if not is_line and not _is_message(message.value):
+            return message.raw
+    return None
 
 
 add_observed_case(
@@ -229,6 +233,7 @@ async def _ask_unknown(client: ClientSubject) -> Message:
     expected = "an error as the response to an unknown request"
 
     async def ask(exchange: Exchange) -> None:
+        await exchange.need_ping()
         try:
             answers.append(await exchange.ask(UNKNOWN, id="unknown 1"))
         except NoAnswer as error:
@@ -386,7 +391,7 @@ async def errors_as_answers(client: ClientSubject) -> None:
         await exchange.fail(next(codes, -1), "no\nresult", [None, {"detail": "none"}])
 
     handle_requests(client, fail)
-    await client.run()
+    await client.run(must_end=True)
     client.need_first_request()
 
 
@@ -398,6 +403,7 @@ def _send_batches(client: ClientSubject) -> None:
     need_operation(client)
 
     async def answer(exchange: Exchange) -> None:
+        await exchange.need_ping()
         id = client.next_id()
         answered = client.expect_response(id)
         await exchange.send([_log("one"), {**make_message("ping"), "id": id}])
@@ -468,7 +474,7 @@ async def run_with_two_requests(client: ClientSubject) -> list[Message]:
             answered.set()
 
     handle_requests(client, hold)
-    await client.run_undisturbed()
+    await client.run()
     if not found:
         client.raise_absent("second request before the first answer")
     return found
@@ -485,6 +491,7 @@ async def run_with_two_requests(client: ClientSubject) -> list[Message]:
 )
 async def out_of_order(client: ClientSubject) -> None:
     await run_with_two_requests(client)
+    client.need_undisturbed()
 
 
 @own.must(

@@ -114,7 +114,7 @@ async def unsupported_version(client: ClientSubject) -> None:
         await exchange.answer({**result, "protocolVersion": "1999-01-01"})
 
     client.answers["initialize"] = answer
-    await client.run()
+    await client.run(must_end=True)
     client.need_request("initialize", "the request initialize")
     for key in client.operations():
         if key not in {"initialize", "server/discover"}:

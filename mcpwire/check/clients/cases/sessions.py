@@ -11,7 +11,6 @@ from mcpwire.check.clients.cases._http import (
     describe_request,
     endpoint_requests,
     later_requests,
-    limit_requests,
     respond_to,
     run_patiently,
     wait_longer,
@@ -71,6 +70,7 @@ async def id_of_response(client: ClientSubject) -> None:
     responses = []
 
     async def handle(exchange: Exchange) -> None:
+        await exchange.need_ping()
         responses.append(await exchange.ask("ping"))
         await exchange.correct()
 
@@ -104,8 +104,11 @@ async def _run_with_id(client: ClientSubject, id: str) -> None:
 )
 async def visible_id(client: ClientSubject) -> None:
     await _run_with_id(client, _VISIBLE)
-    if problem := _without_id(client):
-        client.raise_broken("the session id, unchanged", problem)
+    for request in later_requests(client):  # C-LHTTP-24.a finds those without it
+        if request.values(_ID) not in ([], [_VISIBLE]):
+            client.raise_broken(
+                "the session id, unchanged", describe_request(request, _ID)
+            )
 
 
 @once.robust(
@@ -145,7 +148,6 @@ def _expire_sessions(client: ClientSubject, count: int) -> set[str]:
         return True
 
     client.on_http = on_http
-    limit_requests(client)
     return expired
 
 

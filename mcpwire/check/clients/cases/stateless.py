@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import MODERN, Family, Start
+from mcpwire.check.case import LEGACY, MODERN, Family, Start
 from mcpwire.check.clients.cases._forms import (
-    MAX_REPEATS,
     OPERATIONS,
     add_observed_case,
     add_undisturbed_case,
-    answer_for_ever,
 )
 from mcpwire.check.clients.http import EVENTS
 from mcpwire.check.clients.items import ADD, ECHO, correct_result
-from mcpwire.check.clients.subject import ENDPOINT, UNDISTURBED
+from mcpwire.check.clients.subject import ENDPOINT, MAX_REPEATS, UNDISTURBED
 from mcpwire.check.subject import META, decode_messages
 from mcpwire.errors import InvalidMessage
 from mcpwire.wire.headers import decode_value
@@ -462,15 +460,12 @@ async def refreshed_list(client: ClientSubject) -> None:
     needs=("sends:tools/call",),
     start=Start.OWN,
     sends="-32020 to each call",
-    expects=f"fewer than {MAX_REPEATS} calls",
+    expects=f"at most {MAX_REPEATS} calls",
     why="the client overloads a server that has a fault",
 )
 async def endless_mismatch(client: ClientSubject) -> None:
-    await answer_for_ever(
-        client,
-        ("tools/call",),
-        lambda exchange: exchange.fail(-32020, "header mismatch"),
-    )
+    client.answers["tools/call"] = lambda e: e.fail(-32020, "header mismatch")
+    await client.run()
 
 
 # --- messages that the stateless revisions do not have --------------------------------
@@ -557,7 +552,36 @@ async def requests_of_server(client: ClientSubject) -> None:
 # --- `resultType` ---------------------------------------------------------------------
 
 
-# The rule RPC-17 (MUST) is one for results of servers of earlier revisions.
+def _operations(client: ClientSubject) -> set[str]:
+    return {key for key in client.operations() if key.startswith(OPERATIONS)}
+
+
+@FAMILY.must(
+    "C-RPC-17.b",
+    "results of servers of earlier revisions, without `resultType`, are complete",
+    source="2026-07-28 basic/index#resulttype",
+    revisions=LEGACY,
+    needs=("sends:server/discover",),
+    start=Start.OWN,
+    sends="results of a session with `resultType`, to compare",
+    expects="no request that the client does not send without `resultType`",
+    why="the client cannot use servers of earlier revisions",
+)
+async def earlier_results(client: ClientSubject) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.correct(lambda result: {**result, "resultType": "complete"})
+
+    client.answers |= dict.fromkeys(OPERATIONS, answer)
+    await client.run()
+    assert client.facts.run is not None, "the survey is over"
+    for operation in sorted(_operations(client) - _operations(client.facts.run)):
+        expected = f"{operation} also after results without `resultType`"
+        client.raise_broken(expected, "it was sent only with them")
+    if not _operations(client):
+        client.raise_absent("request besides the handshake")
+
+
+# RPC-17 says MUST only of results of earlier revisions; this server has a fault.
 @case.robust(
     "C-RPC-17.a",
     "a result without `resultType` is complete",
@@ -595,7 +619,7 @@ async def unknown_result_type(client: ClientSubject) -> None:
     async def list_tools(exchange: Exchange) -> None:
         result = correct_result(client, "tools/list", exchange.params)
         cursors.append(exchange.params.get("cursor"))
-        if cursors[-1] == "third" or len(cursors) > MAX_REPEATS:
+        if cursors[-1] == "third":
             client.raise_broken("no use of the unknown result", exchange.message.raw)
         kind = "complete" if cursors[-1] is None else "mcpwire-check/unknown"
         cursor = "second" if cursors[-1] is None else "third"

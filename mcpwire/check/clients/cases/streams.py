@@ -18,7 +18,6 @@ from mcpwire.check.clients.cases._http import (
     describe_request,
     http_request,
     later_requests,
-    limit_requests,
     respond_to,
     run_patiently,
     send_as_event,
@@ -295,7 +294,6 @@ class _Polls:
         self._lead = b"id: part-1\nretry: %d\ndata:\n\n" % retry_ms
         client.first = self._begin
         client.on_http = self._on_http
-        limit_requests(client)
 
     async def _begin(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -436,6 +434,7 @@ async def ping_on_get(client: ClientSubject) -> None:
             opened.set_result(request)
 
     async def ask(exchange: Exchange) -> None:
+        await exchange.need_ping()
         await asyncio.wait({opened}, timeout=client.bound_s)
         if opened.done():
             stream = Exchange(client, exchange.message, opened.result())

@@ -176,8 +176,8 @@ add_observed_case(
 
 def _cancelled_unknown(client: ClientSubject) -> object:
     cancelled = _cancelled_ids(client)
-    if not cancelled:
-        client.raise_absent("cancellation")
+    if not cancelled or any(message.problem for message in client.messages):
+        client.raise_absent("cancellation, and requests that can be read")
     for message, id in cancelled:
         sent = client.messages[: client.messages.index(message)]
         requests = [m for m in sent if m.method and "id" in m.value]
@@ -226,6 +226,7 @@ add_undisturbed_case(
 
 async def _cancel_pings(exchange: Exchange) -> None:
     client = exchange.client
+    await exchange.need_ping()
     answered = client.next_id()
     await exchange.ask("ping", id=answered)
     await exchange.notify(CANCELLED, {"requestId": answered})
