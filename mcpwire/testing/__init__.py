@@ -68,6 +68,10 @@ _load, __dir__, __all__ = lazy_names(
         """,
         "issuer": "Issuer",
         "leaks": "leak_check",
+        "scripted": """
+            SILENCE MemoryPeer Message ScriptedClient ScriptedServer in_turn later
+            repeated scripted_command text
+        """,
         "tape": "Recorder Tape replay",
         "wire": "at_random",
     },
