@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping  # noqa: TC003 - attrs resolves them
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
+from mcpwire.protocol.methods import LISTEN
 from mcpwire.protocol.negotiation import parse_mode
-from mcpwire.wire.json import loads
+from mcpwire.wire.json import encode, loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,18 +182,36 @@ def read_mix(text: str) -> tuple[Call, ...]:
     """Parse a mix of calls.
 
     The text is a JSON array of objects with `method`, and optionally `params` and
-    `weight` (default 1).
+    `weight` (default 1), or a tape (`mcpwire.testing.tape`): its requests are the
+    calls, except those of the handshake and of subscriptions.
 
     Raises:
-        ValueError: The text is not such an array.
+        ValueError: The text is neither.
     """
     try:
-        items = loads(text.encode())
+        is_tape = text.startswith('{"tape":')
+        items = _recorded_calls(text) if is_tape else loads(text.encode())
     except ValueError as error:
-        raise ValueError(f"a mix must be JSON: {error}") from error
+        raise ValueError(f"a mix must be JSON or a tape: {error}") from error
     if not isinstance(items, list) or not items:
-        raise ValueError("a mix must be a JSON array with at least one call")
+        raise ValueError("a mix must be a JSON array or a tape with at least one call")
     return tuple(_parse_call(number, item) for number, item in enumerate(items, 1))
+
+
+def _recorded_calls(text: str) -> list[dict[str, Any]]:
+    """Return each request of a tape once, with the number of its repetitions."""
+    from mcpwire.testing.tape import HANDSHAKE, parse_tape, read_messages
+
+    weights: Counter[bytes] = Counter()
+    for message in read_messages(parse_tape(text.encode().splitlines())):
+        content = message.content
+        if message.side == "client" and isinstance(content, dict) and "id" in content:
+            method, params = content.get("method"), content.get("params")
+            if isinstance(params, dict):
+                params = {name: params[name] for name in params if name != "_meta"}
+            if method is not None and method not in (*HANDSHAKE, LISTEN):
+                weights[encode({"method": method, "params": params or {}})] += 1
+    return [{**loads(call), "weight": weight} for call, weight in weights.items()]
 
 
 def _parse_call(number: int, item: object) -> Call:

@@ -614,7 +614,7 @@ class Workload(Group, title="the request"):
     ping: bool = option("--ping", "ping (the default)", excludes="call")
     mix: str | None = option(
         "--mix FILE",
-        "a JSON array of requests: objects with method, params and weight",
+        "a JSON array of requests: objects with method, params and weight; or a tape",
         excludes="call",
     )
 

@@ -231,15 +231,23 @@ def read_tape(path: str | Path) -> list[Part]:
         OSError: The file cannot be read.
         ValueError: A line is not a part of a tape.
     """
-    parts: list[Part] = []
     with open(path, "rb") as file:  # noqa: PTH123 - a text is a path, too
-        for number, line in enumerate(file, 1):
-            try:
-                parts += _read_line(loads(line), is_first=number == 1)
-            except (ValueError, TypeError, KeyError) as error:
-                raise ValueError(f"{path}, line {number}: no tape: {error}") from error
+        try:
+            return parse_tape(file)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+
+def parse_tape(lines: Iterable[bytes]) -> list[Part]:
+    """Return the parts of a tape; raise `ValueError` if a line is no part of one."""
+    parts: list[Part] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            parts += _read_line(loads(line), is_first=number == 1)
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"line {number}: no tape: {error}") from error
     if not parts:
-        raise ValueError(f"{path}: the tape is empty")
+        raise ValueError("the tape is empty")
     return parts
 
 

@@ -4,7 +4,9 @@ import itertools
 
 import pytest
 
+import mcpwire
 from mcpwire.bench import Call, Load, read_mix
+from mcpwire.testing import Recorder
 
 
 def test_constant_rate_has_calls_at_equal_intervals():
@@ -70,6 +72,20 @@ def test_mix_is_sampled_by_weight_and_seed():
 def test_invalid_mix_is_refused_with_its_position(text, message):
     with pytest.raises(ValueError, match=message):
         read_mix(text)
+
+
+async def test_mix_can_be_the_requests_of_a_tape(tmp_path):
+    server = mcpwire.Server("recorded")
+    server.add_tool(lambda: "x", name="a")
+    server.add_resource("demo://x", "x")
+    path = tmp_path / "tape.jsonl"
+    with Recorder(path) as recorder:
+        async with mcpwire.Client(server, trace=recorder) as client:
+            for _ in range(3):
+                await client.call_tool("a")
+            await client.list_resources()
+    calls = {str(call): call.weight for call in read_mix(path.read_text())}
+    assert calls == {"tools/list": 1, "tools/call a": 3, "resources/list": 1}
 
 
 @pytest.mark.parametrize(
