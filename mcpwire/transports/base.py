@@ -495,7 +495,7 @@ class BaseChannel:
             for call in exhausted:
                 error = TooManyQuestions(call.method, limit=limit)
                 self._end_call(call, error, TOO_MANY_REASON)
-            calls = [call for call in calls if call not in exhausted]
+            calls = [call for call in calls if call.questions < limit]
             if not calls:
                 answer(too_many_questions())
                 return

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from mcpwire.limits import Limits, Recovery
+    from mcpwire.protocol.retry import Resumption
     from mcpwire.transports.base import CallHandle, Inbound, NotifyFn, Trace
     from mcpwire.transports.http.engine import Engine
     from mcpwire.transports.http.sender import Fields
@@ -758,12 +759,16 @@ class HttpChannel(Sender, BaseChannel):
         self.spawn(self._run_server_stream, self._stream_opening)
 
     async def _run_server_stream(self, opening: asyncio.Future[None]) -> None:
-        reply = Reply(self, "stream", "GET")
-        reply.backoff = backoff = StreamBackoff(self.recovery)
-        self._streams = {reply}  # closing ends its pause, too
+        backoff = StreamBackoff(self.recovery)
+        resumption: Resumption | None = None
         has_opened = False
-        while self._lost is None:
-            reply.openings = reply.messages = 0
+        while True:
+            reply = Reply(self, "stream", "GET")
+            reply.resumption, reply.backoff = resumption, backoff
+            self._streams = {reply}  # closing ends its pause, too
+            if self._lost is not None:  # after this, closing finds the stream
+                _resolve(opening)
+                return
             await self._read_server_stream(reply, backoff)
             _resolve(opening)
             has_opened = has_opened or reply.openings > 0
@@ -773,16 +778,14 @@ class HttpChannel(Sender, BaseChannel):
                 self._session_error(reply, reply.error)
             if reply.openings and not reply.can_resume:
                 self._inbound.missed()  # messages until the stream is open again
-            if reply.resumption is not None:
+            resumption = reply.resumption
+            if resumption is not None:
                 # Events of the next response do not inherit the last event id.
-                reply.resumption.record_end(self._time())
+                resumption.record_end(self._time())
             delay = self._delay(reply, backoff)
             if delay is None:
                 return
             await self._pause(reply, delay)
-            reply.restart()
-            reply.url = None
-        _resolve(opening)
 
     async def _read_server_stream(self, reply: Reply, backoff: StreamBackoff) -> None:
         """Open the stream and wait for its end."""
