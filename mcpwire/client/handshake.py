@@ -71,9 +71,8 @@ class Handshake:
         assert channel is not None
         if type(step) is negotiation.Send:
             self.last_method = step.method
-            task = self._loop.create_task(
-                self._send(channel, step.method, step.params, self._replies)
-            )
+            sending = self._send(channel, step.method, step.params)
+            task = self._loop.create_task(sending)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif type(step) is negotiation.Receive:
@@ -121,11 +120,7 @@ class Handshake:
             self.is_legacy = False
 
     async def _send(
-        self,
-        channel: OpenChannel,
-        method: str,
-        params: dict[str, Any],
-        replies: asyncio.Queue[negotiation.Answer | Exception],
+        self, channel: OpenChannel, method: str, params: dict[str, Any]
     ) -> None:
         outcome: dict[str, Any] | MCPError
         try:
@@ -134,10 +129,10 @@ class Handshake:
             # The traceback's frames would keep the error and a blocking client alive.
             outcome = error.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - headers' function may raise any
-            replies.put_nowait(error)
+            self._replies.put_nowait(error)
             return
         at = self._loop.time() - self._started
-        replies.put_nowait(negotiation.Answer(method, outcome, at))
+        self._replies.put_nowait(negotiation.Answer(method, outcome, at))
 
     async def _receive(
         self, timeout: float | None

@@ -431,15 +431,12 @@ class Requests:
         channel: Any = None  # of the last attempt
         next_error: AuthError | TransportError | None = None
         try:
-            while self._can_repeat(error):
+            while True:
                 if isinstance(error, SessionExpired):
-                    can_renew = not is_renewed or self._can_renew_session(
-                        channel, attempt
-                    )
-                    seconds = 0.0 if can_renew else None
+                    if is_renewed and not self._can_renew_session(channel, attempt):
+                        break
                     is_renewed = True
-                else:
-                    seconds = self._retry_delay(error, method, attempt, options)
+                seconds = self._retry_delay(error, method, attempt, options)
                 left = self._connection.remaining(options.deadline)
                 longest = MAX_PAUSE_S if left is None else left
                 if seconds is None or seconds >= longest:
@@ -500,27 +497,23 @@ class Requests:
 
             raise CursorGoneError("the session of the cursor has ended: list again")
 
-    def _can_repeat(self, error: AuthError | TransportError) -> bool:
-        connection = self._connection
-        if not connection.is_entered:
-            return False
-        recovery = connection.settings.recovery
-        if isinstance(error, SessionExpired):
-            return recovery.reinitialize
-        # A `ConnectError` ends a series of reconnect attempts: do not repeat it.
-        is_reopening = recovery.restart and not isinstance(error, ConnectError)
-        return connection.is_open or is_reopening
-
     def _retry_delay(
         self, error: MCPError, method: str, attempt: int, options: Options
     ) -> float | None:
         """Return the seconds to wait before the next attempt; ``None``: give up."""
-        recovery = self._connection.settings.recovery
-        idempotent = options.idempotent
-        if isinstance(error, ConnectionClosed) and not self._connection.is_open:
-            # `reconnect` has its own backoff.
-            may = may_repeat(method, sent=error.sent, idempotent=idempotent)
-            return 0.0 if may and attempt <= recovery.attempts else None
+        connection, idempotent = self._connection, options.idempotent
+        recovery = connection.settings.recovery
+        if not connection.is_entered:
+            return None
+        if isinstance(error, SessionExpired):
+            return 0.0 if recovery.reinitialize else None
+        if not connection.is_open:
+            # A `ConnectError` ends a series of reconnect attempts: do not repeat it.
+            if not recovery.restart or isinstance(error, ConnectError):
+                return None
+            if isinstance(error, ConnectionClosed):  # `reconnect` has its own backoff
+                may = may_repeat(method, sent=error.sent, idempotent=idempotent)
+                return 0.0 if may and attempt <= recovery.attempts else None
         from random import random
 
         from mcpwire.protocol.retry import retry_delay

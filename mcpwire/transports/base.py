@@ -495,7 +495,7 @@ class BaseChannel:
             for call in exhausted:
                 error = TooManyQuestions(call.method, limit=limit)
                 self._end_call(call, error, TOO_MANY_REASON)
-            calls = [call for call in calls if call not in exhausted]
+            calls = [call for call in calls if call.questions < limit]
             if not calls:
                 answer(too_many_questions())
                 return
@@ -504,6 +504,17 @@ class BaseChannel:
         # First, as the handler may start at once and make calls of its own.
         self._timeouts.pause(id, calls)
         self._inbound.request(id, method, params, answer, handle)
+
+    def _notify_call(
+        self, method: str, params: dict[str, Any] | None, call: Any
+    ) -> bool:
+        """Pass a notification to its call; return whether the call has a callback."""
+        if self.reset_on_progress and call.deadline is not None:
+            call.deadline.extend(self._loop.time())
+        if call.on_notification is None:
+            return False
+        call.on_notification(method, params)
+        return True
 
     def _refusal(self) -> MCPError:
         """Return the error that says why no message can be sent."""
@@ -598,17 +609,6 @@ class TwoWayChannel(BaseChannel):
         """Handle the cancellation of a request by the peer."""
         self._timeouts.resume(id)
         self._inbound.cancelled(id)
-
-    def _notify_call(
-        self, method: str, params: dict[str, Any] | None, call: Pending
-    ) -> bool:
-        """Pass a notification to its call; return whether the call has a callback."""
-        if self.reset_on_progress and call.deadline is not None:
-            call.deadline.extend(self._loop.time())
-        if call.on_notification is None:
-            return False
-        call.on_notification(method, params)
-        return True
 
     # End of the connection
 

@@ -38,7 +38,6 @@ class RecordedResponse:
         self.fields: dict[bytes, bytes] = {}
         self.chunks: list[bytes] = []
         self.has_ended = False
-        self.aborted: MCPError | None = None
         self._until = until
         self._refusal = refusal
 

@@ -326,7 +326,7 @@ class LegacyChannel(Sender, Duplex):
             )
             return
         reason = f"{post.what}: not accepted within {ACCEPT_TIMEOUT_S:g} s"
-        self._abort_exchange(post, TransportError(reason, target=self.target))
+        self._abort(post, TransportError(reason, target=self.target))
 
     def _on_post_error(self, post: PostReply, error: Exception) -> None:
         call = self._open_call(post.id)

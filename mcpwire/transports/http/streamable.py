@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from functools import partial
 from itertools import count
 from random import random
@@ -78,7 +77,7 @@ CLOSE_TIMEOUT_S: Final = 2.0
 """Maximum seconds that closing waits for the last messages and the DELETE."""
 
 MAX_OUTBOX: Final = 4_096
-"""Maximum responses and cancellations that are queued for a slow server."""
+"""Maximum responses and cancellations that wait for a slow server."""
 
 LEARNED_METHODS: Final = frozenset({"initialize", "tools/list"})
 """Requests with results that affect later requests."""
@@ -132,8 +131,7 @@ class HttpChannel(Sender, BaseChannel):
         self._stream_opening: asyncio.Future[None] | None = None
         self._opening_deadline = 0.0
         self._streams: set[Reply] = set()
-        self._outbox: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
-        self._posters = 0
+        self._post_slots = asyncio.Semaphore(limits.inbound)
         self.recovery = recovery
         self.stats = PeerStats()
         self.requests_sent = 0
@@ -362,21 +360,16 @@ class HttpChannel(Sender, BaseChannel):
         If the server sends requests faster than it accepts the responses, further
         responses are dropped.
         """
-        if len(self._outbox) >= MAX_OUTBOX:
+        if len(self._tasks) < MAX_OUTBOX:
+            run_until_done(self.spawn(self._send_queued, label, body, headers))
+        else:
             logger.debug(
                 "%s: dropped, as the server accepts messages too slowly", label
             )
-            return
-        self._outbox.append((label, body, headers))
-        if self._posters >= self.limits.inbound:
-            return
-        self._posters += 1
-        run_until_done(self.spawn(self._send_outbox))
 
-    async def _send_outbox(self) -> None:
-        while self._outbox:
-            await self._send_and_log(*self._outbox.popleft())
-        self._posters -= 1
+    async def _send_queued(self, *post: Any) -> None:
+        async with self._post_slots:
+            await self._send_and_log(*post)
 
     async def _send_and_log(
         self, label: str, body: bytes | None, headers: Mapping[str, str] | None
@@ -845,13 +838,8 @@ class HttpChannel(Sender, BaseChannel):
                 self._inbound.cancelled(id)
             return
         call = self._find_call(reply, method, params)
-        if call is not None:
-            if self.reset_on_progress and call.deadline is not None:
-                call.deadline.extend(self._time())
-            if call.on_notification is not None:
-                call.on_notification(method, params)
-                return
-        self._inbound.notification(method, params, reply.handle)
+        if call is None or not self._notify_call(method, params, call):
+            self._inbound.notification(method, params, reply.handle)
 
     def _find_call(
         self, reply: Reply, method: str, params: dict[str, Any] | None

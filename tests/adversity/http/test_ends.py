@@ -362,10 +362,10 @@ async def test_unsent_resumption_does_not_repeat_the_call(monkeypatch):
 
     exchange = DirectEngine.exchange
 
-    async def lossy(self, request, reply, deadline):
+    async def lossy(self, request, reply):
         if request.verb == "GET":
             raise ConnectionClosed("nothing of it was sent", sent=False)
-        await exchange(self, request, reply, deadline)
+        await exchange(self, request, reply)
 
     def breaks(request, conn):
         server.executed.append(("echo", {}, request.json["id"]))
