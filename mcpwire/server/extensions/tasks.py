@@ -19,7 +19,6 @@ import contextlib
 import os
 import secrets
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from math import inf
 from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -432,7 +431,9 @@ class RunningTask:
     _request: RequestContext
     _store: TaskStore
     _clock: Callable[[], float]
-    _notify: Callable[[TaskRecord], None]
+    watchers: dict[object, NotifyFn] = attrs.field(factory=dict, init=False)
+    """Get each change of the record, as ``tasks/get`` returns it."""
+
     changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     """Set when the record or the questions change."""
 
@@ -527,7 +528,8 @@ class RunningTask:
         if record is previous:
             return
         self._wake()
-        self._notify(record)
+        for send in tuple(self.watchers.values()):
+            send(CHANGED, tasks.write_detailed(record))
         if self._request.session is not None:
             self._send(STATUS, tasks.write_legacy_task(record))
 
@@ -707,7 +709,6 @@ class Tasks:
         self.settings: dict[str, Any] = {}  # of the extension: it has none
         self._running: dict[str, RunningTask] = {}
         self._jobs: set[asyncio.Task[None]] = set()
-        self._watchers: dict[str, dict[object, NotifyFn]] = {}
         self._opening: asyncio.Task[None] | None = None
         self._has_auth = False
         self._is_attached = False
@@ -763,9 +764,7 @@ class Tasks:
         ):
             return None
         record = await self._create(tool, params, request)
-        task = RunningTask(
-            record, request, self._store, self._clock, self._notify_watchers
-        )
+        task = RunningTask(record, request, self._store, self._clock)
         self._running[record.id] = task
         job = task.start(body, params, self._discard)
         self._jobs.add(job)
@@ -955,25 +954,14 @@ class Tasks:
         # Two listeners may pass equal functions, so each has its own key.
         key = object()
         for task_id in watched:
-            self._watchers.setdefault(task_id, {})[key] = send
-        return partial(self._unwatch, watched, key)
+            self._running[task_id].watchers[key] = send
 
-    def _unwatch(self, ids: Iterable[str], key: object) -> None:
-        for task_id in ids:
-            watchers = self._watchers.get(task_id, {})
-            watchers.pop(key, None)
-            if not watchers:
-                self._watchers.pop(task_id, None)
+        def unwatch() -> None:
+            for task_id in watched:
+                if task_id in self._running:
+                    self._running[task_id].watchers.pop(key, None)
 
-    def _notify_watchers(self, record: TaskRecord) -> None:
-        """Send the state of a task to its watchers, as ``tasks/get`` returns it."""
-        watchers = self._watchers.get(record.id)
-        if watchers is None:
-            return
-        if record.is_final:  # no further change follows
-            del self._watchers[record.id]
-        for send in tuple(watchers.values()):
-            send(CHANGED, tasks.write_detailed(record))
+        return unwatch
 
     # The store
 
