@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from mcpwire.server.request import NotifyFn, RequestContext
     from mcpwire.server.tools import Tool
 
+    AnswerFuture = asyncio.Future[dict[str, Any]]
+
     RunFn = Callable[[RequestContext], Awaitable[dict[str, Any]]]
     """Runs a handler and returns the result of its call; raises its errors."""
 
@@ -409,20 +411,6 @@ STATUS: Final = "notifications/tasks/status"
 logger = LimitedLogger("mcpwire")
 
 
-@attrs.define(eq=False)
-class Question:
-    """A request of a handler to the client, until it is answered or withdrawn."""
-
-    method: str
-
-    params: Mapping[str, Any]
-
-    answer: asyncio.Future[dict[str, Any]]
-
-    is_being_sent: bool = False
-    """Whether a ``tasks/result`` request is sending it to the client."""
-
-
 @attrs.define(eq=False, repr=False)
 class RunningTask:
     """A task with its handler in this process; see the module docstring."""
@@ -438,7 +426,9 @@ class RunningTask:
     """Set when the record or the questions change."""
 
     _saved: TaskRecord = attrs.field(init=False)  # the record in the store
-    _questions: dict[str, Question] = attrs.field(factory=dict, init=False)
+    # The answers to the record's inputs, and those that ``tasks/result`` requests send.
+    _answers: dict[str, AnswerFuture] = attrs.field(factory=dict, init=False)
+    _being_sent: set[str] = attrs.field(factory=set, init=False)
     _writing: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _job: asyncio.Task[None] | None = attrs.field(default=None, init=False)
     _is_started: bool = attrs.field(default=False, init=False)
@@ -478,9 +468,9 @@ class RunningTask:
             raise
         finally:
             self._request.close()
-            for question in self._questions.values():
-                question.answer.cancel()
-            self._questions.clear()
+            for answer in self._answers.values():
+                answer.cancel()
+            self._answers.clear()
             try:
                 await self.save()
             finally:
@@ -595,16 +585,16 @@ class RunningTask:
         tasks.check_task_can_ask(method, self._request.revision)
         encode(params)  # raises LocalProtocolError in the handler
         record, key = self.record.ask(method, params, now=self._clock(), key=key)
-        question = Question(method, params, asyncio.get_running_loop().create_future())
-        self._questions[key] = question
+        answer: AnswerFuture = asyncio.get_running_loop().create_future()
+        self._answers[key] = answer
         try:
             self._set_record(record)
             await self.save()
-            return await question.answer
+            return await answer
         finally:
-            if self._questions.pop(key, None) is not None:
+            if self._answers.pop(key, None) is not None:
                 # The handler was cancelled: stop a pending delivery, too.
-                question.answer.cancel()
+                answer.cancel()
                 self._settle([key])
 
     def _settle(self, keys: Iterable[str]) -> None:
@@ -612,47 +602,40 @@ class RunningTask:
 
     def answer(self, answers: Mapping[str, dict[str, Any]]) -> None:
         """Pass the client's results to the handler, by key."""
-        for key, answer in answers.items():
-            question = self._questions.pop(key, None)
-            if question is not None and not question.answer.done():
-                question.answer.set_result(answer)
+        for key, result in answers.items():
+            answer = self._answers.pop(key, None)
+            if answer is not None and not answer.done():
+                answer.set_result(result)
         self._settle(answers)
 
     async def send_question(self, request: RequestContext) -> bool:
         """Send an open question to the client on the stream of this request."""
-        unsent = (item for item in self._questions.items() if not item[1].is_being_sent)
-        key, question = next(unsent, (None, None))
-        if key is None or question is None:
+        inputs = self.record.inputs
+        key = next((key for key in inputs if key not in self._being_sent), None)
+        if key is None:
             return False
-        question.is_being_sent = True
-        delivery = asyncio.ensure_future(
-            request.ask(
-                question.method, tasks.relate_to_task(question.params, self.record.id)
-            )
-        )
+        answer, question = self._answers[key], inputs[key]
+        self._being_sent.add(key)
+        params = tasks.relate_to_task(question["params"], self.record.id)
+        delivery = asyncio.ensure_future(request.ask(question["method"], params))
         try:
-            await asyncio.wait(
-                {delivery, question.answer}, return_when=asyncio.FIRST_COMPLETED
-            )
-            if delivery.done() and not question.answer.done():
-                self._deliver_answer(key, question, delivery)
+            await asyncio.wait({delivery, answer}, return_when=asyncio.FIRST_COMPLETED)
+            if delivery.done() and not answer.done():
+                self._deliver_answer(key, delivery)
         finally:
-            question.is_being_sent = False
+            self._being_sent.discard(key)
             self._wake()  # another request may send it, if it has no answer
             delivery.cancel()
             # Retrieve the outcome, whatever it is.
             await asyncio.gather(delivery, return_exceptions=True)
         return True
 
-    def _deliver_answer(
-        self, key: str, question: Question, delivery: asyncio.Future[dict[str, Any]]
-    ) -> None:
+    def _deliver_answer(self, key: str, delivery: AnswerFuture) -> None:
         try:
             self.answer({key: delivery.result()})
         except (RPCError, RequestTimeout) as error:
             # Without a task the handler would get this error, too.
-            del self._questions[key]
-            question.answer.set_exception(error)
+            self._answers.pop(key).set_exception(error)
             self._settle([key])
 
 
