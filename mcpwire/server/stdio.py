@@ -24,6 +24,7 @@ from mcpwire.server.lifespan import (
     join_threads_or_exit,
     refuse_running_loop,
 )
+from mcpwire.transports.base import wait_at_most
 from mcpwire.transports.duplex import PipeDuplex
 
 if TYPE_CHECKING:
@@ -101,9 +102,7 @@ class _ServerPipe(PipeDuplex):
     async def flush(self, seconds: float) -> None:
         """Wait until the client has read all output, up to this many seconds."""
         self._flush()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._flushed.wait()
+        await wait_at_most(seconds, self._flushed.wait())
 
 
 async def serve_stdio(

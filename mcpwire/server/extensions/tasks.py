@@ -19,7 +19,6 @@ import contextlib
 import os
 import secrets
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from math import inf
 from time import time as wall_time
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import NotifyFn, RequestContext
     from mcpwire.server.tools import Tool
+
+    AnswerFuture = asyncio.Future[dict[str, Any]]
 
     RunFn = Callable[[RequestContext], Awaitable[dict[str, Any]]]
     """Runs a handler and returns the result of its call; raises its errors."""
@@ -411,20 +412,6 @@ STATUS: Final = "notifications/tasks/status"
 logger = LimitedLogger("mcpwire")
 
 
-@attrs.define(eq=False)
-class Question:
-    """A request of a handler to the client, until it is answered or withdrawn."""
-
-    method: str
-
-    params: Mapping[str, Any]
-
-    answer: asyncio.Future[dict[str, Any]]
-
-    is_being_sent: bool = False
-    """Whether a ``tasks/result`` request is sending it to the client."""
-
-
 @attrs.define(eq=False, repr=False)
 class RunningTask:
     """A task with its handler in this process; see the module docstring."""
@@ -433,12 +420,16 @@ class RunningTask:
     _request: RequestContext
     _store: TaskStore
     _clock: Callable[[], float]
-    _notify: Callable[[TaskRecord], None]
+    watchers: dict[object, NotifyFn] = attrs.field(factory=dict, init=False)
+    """Get each change of the record, as ``tasks/get`` returns it."""
+
     changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     """Set when the record or the questions change."""
 
     _saved: TaskRecord = attrs.field(init=False)  # the record in the store
-    _questions: dict[str, Question] = attrs.field(factory=dict, init=False)
+    # The answers to the record's inputs, and those that ``tasks/result`` requests send.
+    _answers: dict[str, AnswerFuture] = attrs.field(factory=dict, init=False)
+    _being_sent: set[str] = attrs.field(factory=set, init=False)
     _writing: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _job: asyncio.Task[None] | None = attrs.field(default=None, init=False)
     _is_started: bool = attrs.field(default=False, init=False)
@@ -478,9 +469,9 @@ class RunningTask:
             raise
         finally:
             self._request.close()
-            for question in self._questions.values():
-                question.answer.cancel()
-            self._questions.clear()
+            for answer in self._answers.values():
+                answer.cancel()
+            self._answers.clear()
             try:
                 await self.save()
             finally:
@@ -528,7 +519,8 @@ class RunningTask:
         if record is previous:
             return
         self._wake()
-        self._notify(record)
+        for send in tuple(self.watchers.values()):
+            send(CHANGED, tasks.write_detailed(record))
         if self._request.session is not None:
             self._send(STATUS, tasks.write_legacy_task(record))
 
@@ -594,16 +586,16 @@ class RunningTask:
         tasks.check_task_can_ask(method, self._request.revision)
         encode(params)  # raises LocalProtocolError in the handler
         record, key = self.record.ask(method, params, now=self._clock(), key=key)
-        question = Question(method, params, asyncio.get_running_loop().create_future())
-        self._questions[key] = question
+        answer: AnswerFuture = asyncio.get_running_loop().create_future()
+        self._answers[key] = answer
         try:
             self._set_record(record)
             await self.save()
-            return await question.answer
+            return await answer
         finally:
-            if self._questions.pop(key, None) is not None:
+            if self._answers.pop(key, None) is not None:
                 # The handler was cancelled: stop a pending delivery, too.
-                question.answer.cancel()
+                answer.cancel()
                 self._settle([key])
 
     def _settle(self, keys: Iterable[str]) -> None:
@@ -611,47 +603,40 @@ class RunningTask:
 
     def answer(self, answers: Mapping[str, dict[str, Any]]) -> None:
         """Pass the client's results to the handler, by key."""
-        for key, answer in answers.items():
-            question = self._questions.pop(key, None)
-            if question is not None and not question.answer.done():
-                question.answer.set_result(answer)
+        for key, result in answers.items():
+            answer = self._answers.pop(key, None)
+            if answer is not None and not answer.done():
+                answer.set_result(result)
         self._settle(answers)
 
     async def send_question(self, request: RequestContext) -> bool:
         """Send an open question to the client on the stream of this request."""
-        unsent = (item for item in self._questions.items() if not item[1].is_being_sent)
-        key, question = next(unsent, (None, None))
-        if key is None or question is None:
+        inputs = self.record.inputs
+        key = next((key for key in inputs if key not in self._being_sent), None)
+        if key is None:
             return False
-        question.is_being_sent = True
-        delivery = asyncio.ensure_future(
-            request.ask(
-                question.method, tasks.relate_to_task(question.params, self.record.id)
-            )
-        )
+        answer, question = self._answers[key], inputs[key]
+        self._being_sent.add(key)
+        params = tasks.relate_to_task(question["params"], self.record.id)
+        delivery = asyncio.ensure_future(request.ask(question["method"], params))
         try:
-            await asyncio.wait(
-                {delivery, question.answer}, return_when=asyncio.FIRST_COMPLETED
-            )
-            if delivery.done() and not question.answer.done():
-                self._deliver_answer(key, question, delivery)
+            await asyncio.wait({delivery, answer}, return_when=asyncio.FIRST_COMPLETED)
+            if delivery.done() and not answer.done():
+                self._deliver_answer(key, delivery)
         finally:
-            question.is_being_sent = False
+            self._being_sent.discard(key)
             self._wake()  # another request may send it, if it has no answer
             delivery.cancel()
             # Retrieve the outcome, whatever it is.
             await asyncio.gather(delivery, return_exceptions=True)
         return True
 
-    def _deliver_answer(
-        self, key: str, question: Question, delivery: asyncio.Future[dict[str, Any]]
-    ) -> None:
+    def _deliver_answer(self, key: str, delivery: AnswerFuture) -> None:
         try:
             self.answer({key: delivery.result()})
         except (RPCError, RequestTimeout) as error:
             # Without a task the handler would get this error, too.
-            del self._questions[key]
-            question.answer.set_exception(error)
+            self._answers.pop(key).set_exception(error)
             self._settle([key])
 
 
@@ -708,7 +693,6 @@ class Tasks:
         self.settings: dict[str, Any] = {}  # of the extension: it has none
         self._running: dict[str, RunningTask] = {}
         self._jobs: set[asyncio.Task[None]] = set()
-        self._watchers: dict[str, dict[object, NotifyFn]] = {}
         self._opening: asyncio.Task[None] | None = None
         self._has_auth = False
         self._is_attached = False
@@ -764,9 +748,7 @@ class Tasks:
         ):
             return None
         record = await self._create(tool, params, request)
-        task = RunningTask(
-            record, request, self._store, self._clock, self._notify_watchers
-        )
+        task = RunningTask(record, request, self._store, self._clock)
         self._running[record.id] = task
         job = task.start(body, params, self._discard)
         self._jobs.add(job)
@@ -956,25 +938,14 @@ class Tasks:
         # Two listeners may pass equal functions, so each has its own key.
         key = object()
         for task_id in watched:
-            self._watchers.setdefault(task_id, {})[key] = send
-        return partial(self._unwatch, watched, key)
+            self._running[task_id].watchers[key] = send
 
-    def _unwatch(self, ids: Iterable[str], key: object) -> None:
-        for task_id in ids:
-            watchers = self._watchers.get(task_id, {})
-            watchers.pop(key, None)
-            if not watchers:
-                self._watchers.pop(task_id, None)
+        def unwatch() -> None:
+            for task_id in watched:
+                if task_id in self._running:
+                    self._running[task_id].watchers.pop(key, None)
 
-    def _notify_watchers(self, record: TaskRecord) -> None:
-        """Send the state of a task to its watchers, as ``tasks/get`` returns it."""
-        watchers = self._watchers.get(record.id)
-        if watchers is None:
-            return
-        if record.is_final:  # no further change follows
-            del self._watchers[record.id]
-        for send in tuple(watchers.values()):
-            send(CHANGED, tasks.write_detailed(record))
+        return unwatch
 
     # The store
 

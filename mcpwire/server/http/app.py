@@ -52,7 +52,7 @@ from mcpwire.server.http.exchange import (
 )
 from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN, Stateless
 from mcpwire.server.log_limit import LimitedLogger, error_kind
-from mcpwire.transports.base import wait_shared
+from mcpwire.transports.base import wait_at_most, wait_shared
 from mcpwire.versions import Era
 from mcpwire.wire.headers import is_field_value, is_token
 from mcpwire.wire.jsonrpc import failure
@@ -439,9 +439,7 @@ class AsgiApp:
         self._settling.add(settled)
         try:
             if not self._are_calls_done():
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(seconds):
-                        await settled.wait()
+                await wait_at_most(seconds, settled.wait())
             return self._are_calls_done()
         finally:
             self._settling.discard(settled)

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from contextvars import Context
+from functools import cached_property
 from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
@@ -267,16 +268,13 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._unread = unread
-        self._request_info: RequestInfo | None = None
         self._reading: Stoppable | None = None
         self._problem: HttpProblem | None = None
 
-    @property
+    @cached_property
     def info(self) -> RequestInfo:
         """The request as handlers see it; valid after the authentication."""
-        if self._request_info is None:
-            self._request_info = self.info_with(None)
-        return self._request_info
+        return self.info_with(None)
 
     def info_with(self, close: Callable[[float | None], None] | None) -> RequestInfo:
         """Return the request as handlers see it, with a function to end the stream."""

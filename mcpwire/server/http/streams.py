@@ -65,7 +65,7 @@ class SseWriter:
         self._writing: list[tuple[int, bytes]] = []
         self._size = 0  # of the queue
         self._exchange: Exchange | None = None
-        self._wake: asyncio.Future[None] | None = None
+        self._wake = asyncio.Event()
         self._watcher: asyncio.Task[None] | None = None
         self._write_timeout: asyncio.Timeout | None = None
         self._is_ending = False
@@ -97,7 +97,7 @@ class SseWriter:
             self.stop()
             return
         self._count_unread()
-        self._wake_writer()
+        self._wake.set()
 
     def _drop_droppable(self) -> None:
         kept: list[tuple[int, bytes]] = []
@@ -122,12 +122,12 @@ class SseWriter:
     def end(self) -> None:
         """End the stream when all queued events are written."""
         self._is_ending = True
-        self._wake_writer()
+        self._wake.set()
 
     def stop(self) -> None:
         """Stop writing; `unwritten` returns the remaining events."""
         self.is_over = True
-        self._wake_writer()
+        self._wake.set()
 
     def abort(self) -> None:
         """End the stream at once and discard the queue: the client does not read."""
@@ -142,10 +142,6 @@ class SseWriter:
     def unwritten(self) -> list[tuple[int, bytes]]:
         """Return the numbered events that may not have been sent."""
         return [item for item in (*self._writing, *self._queue) if item[0] > UNNUMBERED]
-
-    def _wake_writer(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
 
     def _count_unread(self) -> None:
         if self._size > CHUNK and self._exchange is not None:
@@ -219,13 +215,12 @@ class SseWriter:
                 exchange.watch(), name="mcpwire-http-watch"
             )
             self._watcher.add_done_callback(lambda _: self.stop())
-        self._wake = loop.create_future()
+        self._wake.clear()
         timer = loop.call_later(exchange.timeouts.heartbeat, self.heartbeat)
         try:
-            await self._wake
+            await self._wake.wait()
         finally:
             timer.cancel()
-            self._wake = None
 
 
 # The streams of a session

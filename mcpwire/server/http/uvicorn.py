@@ -558,8 +558,7 @@ class HttpRequest:
     _scope: Scope
     keep_alive: bool  # whether the connection persists afterwards
     _expects_continue: bool
-    _chunks: list[bytes] = attrs.field(factory=list)
-    _size: int = 0
+    _body: bytearray = attrs.field(factory=bytearray)  # as far as it was not delivered
     is_complete: bool = False  # the body is complete
     _is_delivered: bool = False  # the application has received the end of the body
     _is_gone: bool = False
@@ -577,9 +576,8 @@ class HttpRequest:
         """Add a part of the body."""
         if self._is_over:
             return
-        self._chunks.append(body)
-        self._size += len(body)
-        if self._size > READ_AHEAD:
+        self._body += body
+        if len(self._body) > READ_AHEAD:
             self._connection.pause_reading()
         self._notify()
 
@@ -631,7 +629,7 @@ class HttpRequest:
             self._expects_continue = False
             connection.write(CONTINUE)
         while not (
-            self._chunks
+            self._body
             or self._is_gone
             or self._is_over
             or (self.is_complete and not self._is_delivered)
@@ -644,9 +642,7 @@ class HttpRequest:
                 self._wake = None
         if self._is_gone or self._is_over:
             return {"type": "http.disconnect"}
-        chunks = self._chunks
-        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        self._chunks, self._size = [], 0
+        body, self._body = bytes(self._body), bytearray()
         self._is_delivered = self.is_complete
         return {"type": "http.request", "body": body, "more_body": not self.is_complete}
 
@@ -741,7 +737,7 @@ class HttpRequest:
             connection.write(data)
         if not more_body:
             self._is_over = True
-            self._chunks.clear()
+            self._body.clear()
             self._notify()
             connection.finish_request(self)
 
