@@ -138,7 +138,8 @@ class Group(GroupBase[Client]):
         )
         self.tool_sets: WeakSet[ToolSet] = WeakSet()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._slots: asyncio.Semaphore | None = None
+        # Limits how many servers are being connected at once.
+        self.slots = asyncio.Semaphore(concurrency)
         self._background: set[asyncio.Task[Any]] = set()
         self._bus = EventBus(self._limits, self._is_subscribed, on_notification)
         self._add_lazy_servers()
@@ -469,7 +470,7 @@ class Group(GroupBase[Client]):
     @property
     def dropped(self) -> int:
         """The number of notifications lost because `on_notification` was too slow."""
-        return self._bus.dropped
+        return 0 if self._bus.delivery is None else self._bus.delivery.dropped
 
     def notify_roots_changed(self, server: str | None = None) -> None:
         """Notify a server, or each connected one, that the roots changed.
@@ -656,13 +657,6 @@ class Group(GroupBase[Client]):
 
     # Servers and their notifications
 
-    @property
-    def slots(self) -> asyncio.Semaphore:
-        """The semaphore that limits how many servers are being connected at once."""
-        if self._slots is None:
-            self._slots = asyncio.Semaphore(self._concurrency)
-        return self._slots
-
     def deliver(
         self, server: str, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
@@ -699,7 +693,11 @@ class Group(GroupBase[Client]):
     def _add_server(self, name: str) -> ManagedServer:
         """Add a server to the group; it replaces one of the same name."""
         member = self._members[name]
-        options = self._client_arguments(name)
+        options: dict[str, Any] = {
+            **self._client_options,
+            **member.client_options(),
+            **self._handlers_for(name),
+        }
         limits = options.get("limits", DEFAULT_LIMITS)
         make_client: Any = self._make_client or _default_client
         entry = ManagedServer(
@@ -769,7 +767,7 @@ class Group(GroupBase[Client]):
                 entry.forget_loop()
             self._background.clear()
         self._loop = loop
-        self._slots = None
+        self.slots = asyncio.Semaphore(self._concurrency)
 
 
 async def _wait_until_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
