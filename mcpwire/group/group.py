@@ -273,16 +273,6 @@ class Group(GroupBase[Client]):
         entry.is_pinned = True
         return entry.client
 
-    async def connect_in_turn(self, name: str) -> Client:
-        """Return a server's client, connected within `concurrency`; not pinned."""
-        if self._entry(name).has_connected:
-            return self.client_of(name)
-        async with self.slots:
-            entry = self._entry(name)  # it may have been replaced since
-            if not entry.has_connected:
-                await self._connect_server(entry)
-        return entry.client
-
     async def disconnect(self, name: str) -> None:
         """Close a server's connection; an unknown name is ignored.
 
@@ -673,8 +663,13 @@ class Group(GroupBase[Client]):
     async def fetch_tools(self, server: str) -> list[Tool]:
         """Return a server's tools for a set; none if it did not declare any."""
         try:
-            client = await self.connect_in_turn(server)
-            capabilities = client.capabilities
+            entry = self._entry(server)
+            if not entry.has_connected:
+                async with self.slots:
+                    entry = self._entry(server)  # it may have been replaced since
+                    if not entry.has_connected:
+                        await self._connect_server(entry)
+            capabilities = entry.client.capabilities
             if capabilities is not None and capabilities.tools is None:
                 return []
             return await self.list_tools(server)
