@@ -52,7 +52,7 @@ from mcpwire.types.client_features import (
 from mcpwire.versions import Era, find_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
 
     from mcpwire.cli.output import Output
     from mcpwire.cli.session import Session, Signals
@@ -290,19 +290,12 @@ class Terminal:
         self._output = output
         self._signals = signals
         self._buffer = b""
+        self.strong, self.show = output.strong, output.show
 
     @property
     def width(self) -> int:
         """The columns of the terminal."""
         return self._output.prompt_width
-
-    def strong(self, text: str) -> str:
-        """Return a text in bold, if the terminal has styles."""
-        return self._output.strong(text)
-
-    def show(self, lines: Iterable[str]) -> None:
-        """Show lines that are already escaped."""
-        self._output.show(lines)
 
     def discard_input(self) -> None:
         """Discard input that was typed before the prompt."""

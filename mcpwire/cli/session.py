@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.cli.arguments import json_text
 from mcpwire.cli.auth import advise_login
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from mcpwire.client import Client
     from mcpwire.protocol.subscriptions import Notification
     from mcpwire.testing import Recorder
-
-T = TypeVar("T")
 
 TIMEOUTS: Final[dict[str, Any]] = {"timeout": 30.0, "connect_timeout": 60.0}
 """Default timeouts: `npx` and `uvx` install a server at its first start."""
@@ -100,15 +98,15 @@ def in_session(work: Callable[[Session], Awaitable[None]]) -> Callable[[Options]
 
 
 def run_command(
-    options: Options, work: Callable[[Output, Signals], Coroutine[Any, Any, T]]
-) -> T:
+    options: Options, work: Callable[[Output, Signals], Coroutine[Any, Any, int]]
+) -> int:
     """Run a command's coroutine to its end; cancel the tasks that it leaves."""
     output = Output(is_json=options.json, verbose=options.verbose > 0)
     report_entry(options, output)
     with deep_json(), _logging_to(output), asyncio.Runner() as runner:
         signals = Signals(runner.get_loop())
 
-        async def run_work() -> T:
+        async def run_work() -> int:
             signals.task = asyncio.current_task()
             return await work(output, signals)
 

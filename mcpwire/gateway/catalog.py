@@ -24,8 +24,7 @@ from mcpwire.gateway.merging import (
     RawList,
     combine_pages,
     merge_named,
-    merge_resources,
-    merge_templates,
+    merge_uris,
     read_alias,
 )
 from mcpwire.gateway.translation import ROUND_MEMBERS
@@ -145,10 +144,9 @@ class Catalog:
         return [] if server_list.contents is None else list(server_list.contents.items)
 
     def _merge(self, kind: str, lists: list[RawList]) -> MergedList:
-        if kind == "resources":
-            return merge_resources(lists)
-        if kind == "templates":
-            return merge_templates(lists)
+        if kind in {"resources", "templates"}:
+            name, has_aliases = KINDS[kind].name, kind == "resources"
+            return merge_uris(lists, name, has_aliases=has_aliases)
         gateway = self._upstreams.gateway
         servers = self._upstreams.server_labels()
         try:

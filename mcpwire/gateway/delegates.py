@@ -6,6 +6,7 @@ The delegate is called after each successful call. If it fails, the result is ke
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from hmac import compare_digest
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -122,21 +123,14 @@ class Splicer:
             return result
         # Without a session the client is unknown, so its calls cannot be serialized.
         session = request.session
-        if session is None:
-            return await self._splice_pending(result, request)
-        async with self._locks.setdefault(session, asyncio.Lock()):
-            return await self._splice_pending(result, request)
-
-    async def _splice_pending(
-        self, result: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        session = request.session
         id = session.id if session is not None else None
+        lock: Any = nullcontext()
+        if session is not None:
+            lock = self._locks.setdefault(session, asyncio.Lock())
+        headers = self._visible_headers(request)
         try:
-            async with asyncio.timeout(self._timeout):
-                batch = await self.delegate.read_pending(
-                    self._visible_headers(request), id
-                )
+            async with lock, asyncio.timeout(self._timeout):
+                batch = await self.delegate.read_pending(headers, id)
             if batch is None:
                 return result
             # Content without a JSON form must not spoil the result.

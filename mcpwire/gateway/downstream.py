@@ -69,7 +69,7 @@ class Downstream:
         self.suspended = SuspendedCalls(gateway.suspension)
 
     def find_call(
-        self, in_flight: InFlightCalls[RelayedCall], handle: object | None
+        self, in_flight: InFlightCalls, handle: object | None
     ) -> RelayedCall | None:
         """Return the call that a server's request belongs to; ``None``: no call."""
         if self.session is None:

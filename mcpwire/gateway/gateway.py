@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from mcpwire.server.server import Server
     from mcpwire.tools.transforms import ToolTransform
     from mcpwire.transports.base import Inbound
-    from mcpwire.transports.custom import ReceiveFn, SendFn
+    from mcpwire.transports.custom import Messages, ReceiveFn, SendFn, Stream
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.versions import Revision
 
@@ -536,11 +536,9 @@ class Gateway:
         See `Server.serve_stream`. Shared connections to servers are
         closed after the last client, unless the gateway was entered (``async with``).
         """
-        from mcpwire.server.connection import serve
         from mcpwire.transports.custom import Stream
 
-        async with _in_use(self):
-            await serve(self.dispatcher, Stream((reader, writer), name="a stream"))
+        await self._serve(Stream((reader, writer), name="a stream"))
 
     async def serve_messages(
         self, send: SendFn, receive: ReceiveFn, **options: Any
@@ -550,11 +548,18 @@ class Gateway:
         See `Server.serve_messages` for arguments and errors, and
         `serve_stream` for the closing of connections to servers.
         """
-        from mcpwire.server.connection import serve
         from mcpwire.transports.custom import Messages
 
-        async with _in_use(self):
-            await serve(self.dispatcher, Messages(send, receive, **options))
+        await self._serve(Messages(send, receive, **options))
+
+    async def _serve(self, channel: Stream | Messages) -> None:
+        from mcpwire.server.connection import serve
+
+        self.acquire()
+        try:
+            await serve(self.dispatcher, channel)
+        finally:
+            await self.release()
 
     def run(
         self, *, http: str | None = None, watch: bool = False, **options: Any
@@ -589,16 +594,6 @@ class WatchedFiles:
 
     load: Callable[[], Mapping[str, Any]]
     """Reads the files; returns the servers in the form of `Gateway`'s `source`."""
-
-
-@asynccontextmanager
-async def _in_use(gateway: Gateway) -> AsyncIterator[None]:
-    """Hold a gateway while one client is served."""
-    gateway.acquire()
-    try:
-        yield
-    finally:
-        await gateway.release()
 
 
 @asynccontextmanager

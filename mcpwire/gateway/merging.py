@@ -132,7 +132,7 @@ class RawList:
     rules: ServerRules = NO_RULES
     """Rules for the tools of this server, in addition to those for all."""
 
-    extras: tuple[dict[str, Any], ...] = ()
+    extras: Sequence[dict[str, Any]] = ()
     """Tools for resources and prompts; a tool of the server with that name wins."""
 
 
@@ -202,15 +202,9 @@ class MergedList:
 
 
 def combine_pages(
-    server: str,
-    pages: Sequence[Mapping[str, Any]],
-    list_key: str,
-    *,
-    keeps_names: bool = False,
-    rules: ServerRules = NO_RULES,
-    extras: Iterable[dict[str, Any]] = (),
+    server: str, pages: Sequence[Mapping[str, Any]], list_key: str, **fields: Any
 ) -> RawList:
-    """Combine the raw results of all pages of a server's list."""
+    """Combine the raw results of a server's pages; `fields` are those of `RawList`."""
     items: list[dict[str, Any]] = []
     meta: dict[str, Any] = {}
     times: list[int] = []
@@ -229,9 +223,7 @@ def combine_pages(
         ttl=min(times, default=0),
         is_public=all(page.get("cacheScope") == "public" for page in pages),
         meta=meta,
-        keeps_names=keeps_names,
-        rules=rules,
-        extras=tuple(extras),
+        **fields,
     )
 
 
@@ -366,17 +358,11 @@ def _transform_item(item: dict[str, Any], transform: ToolTransform) -> dict[str,
 # URIs
 
 
-def merge_resources(lists: Sequence[RawList]) -> MergedList:
-    """Merge resources, sorted by URI; of equal URIs, the later ones get aliases."""
-    return _merge_uris(lists, "uri", has_aliases=True)
+def merge_uris(lists: Sequence[RawList], key: str, *, has_aliases: bool) -> MergedList:
+    """Merge resources, or templates, sorted by the URI that is their member `key`.
 
-
-def merge_templates(lists: Sequence[RawList]) -> MergedList:
-    """Merge resource templates, sorted; of equal ones, only the first is listed."""
-    return _merge_uris(lists, "uriTemplate", has_aliases=False)
-
-
-def _merge_uris(lists: Sequence[RawList], key: str, *, has_aliases: bool) -> MergedList:
+    Of items with equal URIs, the later ones get aliases or are left out.
+    """
     owners: dict[str, Owner] = {}
     names: dict[Owner, str] = {}
     items: dict[str, dict[str, Any]] = {}

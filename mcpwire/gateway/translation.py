@@ -11,7 +11,7 @@ from base64 import urlsafe_b64encode
 from collections import OrderedDict, deque
 from hmac import compare_digest
 from hmac import digest as hmac_digest
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
     ConnectionClosed,
@@ -42,6 +42,7 @@ from mcpwire.wire.json import encode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from mcpwire.gateway.downstream import RelayedCall
     from mcpwire.protocol.request_state import Owner
     from mcpwire.versions import Revision
 
@@ -308,30 +309,28 @@ CANCEL_GRACE_S: Final = 5.0
 
 MAX_CANCELLED: Final = 1_024
 
-C = TypeVar("C")
 
-
-class InFlightCalls(Generic[C]):
+class InFlightCalls:
     """The calls in flight on one connection; times are seconds of one clock."""
 
     def __init__(self) -> None:
-        self.calls: dict[C, None] = {}
+        self.calls: dict[RelayedCall, None] = {}
         self._cancelled: deque[float] = deque(maxlen=MAX_CANCELLED)  # expiry times
 
-    def add(self, call: C) -> None:
+    def add(self, call: RelayedCall) -> None:
         """Add a call."""
         self.calls[call] = None
 
-    def finish(self, call: C) -> None:
+    def finish(self, call: RelayedCall) -> None:
         """Remove a call that has ended."""
         self.calls.pop(call, None)
 
-    def cancel(self, call: C, now: float) -> None:
+    def cancel(self, call: RelayedCall, now: float) -> None:
         """Remove a cancelled call; it is counted for `CANCEL_GRACE_S` seconds more."""
         if self.calls.pop(call, self) is None:
             self._cancelled.append(now + CANCEL_GRACE_S)
 
-    def only_call(self, now: float) -> C | None:
+    def only_call(self, now: float) -> RelayedCall | None:
         """Return the only call in flight; ``None``: several or no calls."""
         return next(iter(self.calls), None) if self._count(now) == 1 else None
 
@@ -341,7 +340,7 @@ class InFlightCalls(Generic[C]):
             self._cancelled.popleft()
         return len(self.calls) + len(self._cancelled)
 
-    def find_owner(self, handle: object | None, now: float) -> C:
+    def find_owner(self, handle: object | None, now: float) -> RelayedCall:
         """Return the call of a server's request; `handle` identifies it, if given."""
         if handle is not None:
             for call in self.calls:

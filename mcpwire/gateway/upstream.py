@@ -90,7 +90,7 @@ class Upstream:
         self.lists = {kind: ServerList(self, kind) for kind in KINDS}
         self.problems: dict[str, Exception] = {}  # errors of its lists, by method
         self.calls = 0
-        self.in_flight = translation.InFlightCalls[RelayedCall]()
+        self.in_flight = translation.InFlightCalls()
         self.task_calls: dict[RequestId | None, RelayedCall] = {}
         # A task's id at the server -> the functions that get its changes.
         self.task_listeners: defaultdict[str, set[NotifyFn]] = defaultdict(set)

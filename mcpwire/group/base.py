@@ -252,14 +252,6 @@ class GroupBase(Generic[ClientT]):
                 raise ValueError(f"server {name!r}: {error}") from None
         self._members.update(members)
 
-    def _client_arguments(self, name: str) -> dict[str, Any]:
-        """Return the options for creating a server's client."""
-        return {
-            **self._client_options,
-            **self._members[name].client_options(),
-            **self._handlers_for(name),
-        }
-
     def _handlers_for(self, name: str) -> dict[str, Any]:
         """Return the handlers of a server's requests: its own before the group's."""
         own = self._members[name].client_options()

@@ -145,10 +145,10 @@ class EventBus:
         self._limits = limits
         self._is_subscribed = is_subscribed
         self._callback = on_notification
-        self._delivery: Delivery | None = None
+        self.delivery: Delivery | None = None
         self.streams: weakref.WeakSet[GroupEvents] = weakref.WeakSet()
         if on_notification is not None:
-            self._delivery = Delivery(self._call_callback, self.new_buffer())
+            self.delivery = Delivery(self._call_callback, self.new_buffer())
 
     def new_buffer(self) -> GroupBuffer:
         """Create the buffer of a consumer."""
@@ -158,19 +158,14 @@ class EventBus:
             is_subscribed=self._is_subscribed,
         )
 
-    @property
-    def dropped(self) -> int:
-        """The number of notifications lost because the callback was too slow."""
-        return 0 if self._delivery is None else self._delivery.dropped
-
     def deliver(
         self, server: str, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
         """Deliver a notification to every consumer; never waits, never raises."""
         for stream in tuple(self.streams):
             stream.put(server, method, params, size)
-        if self._delivery is not None:
-            self._delivery.put(server, method, params, size)
+        if self.delivery is not None:
+            self.delivery.put(server, method, params, size)
         elif method == "notifications/message" and not self.streams:
             log_server_message(server, params or {})
 
@@ -185,22 +180,13 @@ class EventBus:
         """End every stream and cancel a running callback, within `CALLBACK_END_S`."""
         for stream in tuple(self.streams):
             stream.end()
-        running = None if self._delivery is None else self._delivery.close()
+        running = None if self.delivery is None else self.delivery.close()
         if running is not None:
             await asyncio.wait([running], timeout=CALLBACK_END_S)
 
 
 class GroupBuffer:
     """Buffers of all servers' notifications, at most `limit` droppable ones each."""
-
-    __slots__ = (
-        "_buffers",
-        "_is_subscribed",
-        "_limit",
-        "_lost",
-        "_max_bytes",
-        "_ready",
-    )
 
     def __init__(
         self, limit: int, *, max_bytes: float, is_subscribed: Callable[[str, str], bool]

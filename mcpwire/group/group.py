@@ -138,7 +138,8 @@ class Group(GroupBase[Client]):
         )
         self.tool_sets: WeakSet[ToolSet] = WeakSet()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._slots: asyncio.Semaphore | None = None
+        # Limits how many servers are being connected at once.
+        self.slots = asyncio.Semaphore(concurrency)
         self._background: set[asyncio.Task[Any]] = set()
         self._bus = EventBus(self._limits, self._is_subscribed, on_notification)
         self._add_lazy_servers()
@@ -270,16 +271,6 @@ class Group(GroupBase[Client]):
         if not entry.has_connected:
             await self._connect_server(entry)
         entry.is_pinned = True
-        return entry.client
-
-    async def connect_in_turn(self, name: str) -> Client:
-        """Return a server's client, connected within `concurrency`; not pinned."""
-        if self._entry(name).has_connected:
-            return self.client_of(name)
-        async with self.slots:
-            entry = self._entry(name)  # it may have been replaced since
-            if not entry.has_connected:
-                await self._connect_server(entry)
         return entry.client
 
     async def disconnect(self, name: str) -> None:
@@ -469,7 +460,7 @@ class Group(GroupBase[Client]):
     @property
     def dropped(self) -> int:
         """The number of notifications lost because `on_notification` was too slow."""
-        return self._bus.dropped
+        return 0 if self._bus.delivery is None else self._bus.delivery.dropped
 
     def notify_roots_changed(self, server: str | None = None) -> None:
         """Notify a server, or each connected one, that the roots changed.
@@ -656,13 +647,6 @@ class Group(GroupBase[Client]):
 
     # Servers and their notifications
 
-    @property
-    def slots(self) -> asyncio.Semaphore:
-        """The semaphore that limits how many servers are being connected at once."""
-        if self._slots is None:
-            self._slots = asyncio.Semaphore(self._concurrency)
-        return self._slots
-
     def deliver(
         self, server: str, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
@@ -679,8 +663,13 @@ class Group(GroupBase[Client]):
     async def fetch_tools(self, server: str) -> list[Tool]:
         """Return a server's tools for a set; none if it did not declare any."""
         try:
-            client = await self.connect_in_turn(server)
-            capabilities = client.capabilities
+            entry = self._entry(server)
+            if not entry.has_connected:
+                async with self.slots:
+                    entry = self._entry(server)  # it may have been replaced since
+                    if not entry.has_connected:
+                        await self._connect_server(entry)
+            capabilities = entry.client.capabilities
             if capabilities is not None and capabilities.tools is None:
                 return []
             return await self.list_tools(server)
@@ -699,7 +688,11 @@ class Group(GroupBase[Client]):
     def _add_server(self, name: str) -> ManagedServer:
         """Add a server to the group; it replaces one of the same name."""
         member = self._members[name]
-        options = self._client_arguments(name)
+        options: dict[str, Any] = {
+            **self._client_options,
+            **member.client_options(),
+            **self._handlers_for(name),
+        }
         limits = options.get("limits", DEFAULT_LIMITS)
         make_client: Any = self._make_client or _default_client
         entry = ManagedServer(
@@ -769,7 +762,7 @@ class Group(GroupBase[Client]):
                 entry.forget_loop()
             self._background.clear()
         self._loop = loop
-        self._slots = None
+        self.slots = asyncio.Semaphore(self._concurrency)
 
 
 async def _wait_until_done(tasks: Iterable[asyncio.Task[Any]]) -> None:

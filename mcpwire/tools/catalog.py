@@ -65,21 +65,16 @@ class SideEffects:
         # 2026-07-28 schema, ToolAnnotations: readOnlyHint false, destructiveHint true,
         # idempotentHint false, openWorldHint true; the two in the middle only have a
         # meaning if the tool does not only read.
-        is_open_world = hints.open_world_hint is not False
-        if hints.read_only_hint is True:
-            return cls(
-                kind="read_only",
-                is_destructive=False,
-                is_idempotent=True,
-                is_open_world=is_open_world,
-                trusted=trusted,
-            )
         declared = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint)
+        only_reads = hints.read_only_hint is True
+        changes: EffectKind = (
+            "unknown" if declared == (None, None, None) else "mutating"
+        )
         return cls(
-            kind="unknown" if declared == (None, None, None) else "mutating",
-            is_destructive=hints.destructive_hint is not False,
-            is_idempotent=hints.idempotent_hint is True,
-            is_open_world=is_open_world,
+            kind="read_only" if only_reads else changes,
+            is_destructive=not only_reads and hints.destructive_hint is not False,
+            is_idempotent=only_reads or hints.idempotent_hint is True,
+            is_open_world=hints.open_world_hint is not False,
             trusted=trusted,
         )
 

@@ -1,5 +1,7 @@
 """Lists of many servers as one: names, URIs, pages."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,8 +12,7 @@ from mcpwire.gateway.merging import (
     has_links,
     merge_capabilities,
     merge_named,
-    merge_resources,
-    merge_templates,
+    merge_uris,
     read_alias,
     replace_links,
     replace_uris,
@@ -23,6 +24,10 @@ from mcpwire.versions import REVISIONS, find_revision
 from mcpwire.wire.uri_template import is_uri
 
 PROXY = NamePolicy.proxy()
+
+
+resources_of = partial(merge_uris, key="uri", has_aliases=True)
+templates_of = partial(merge_uris, key="uriTemplate", has_aliases=False)
 
 
 def tools(server, *names, page=None, **options):
@@ -189,7 +194,7 @@ def resources(server, *uris):
 
 @pytest.mark.system("O41", "L-O9")
 def test_uris_are_unchanged_and_a_second_owner_gets_an_alias():
-    merged = merge_resources([resources("b", "x:2", "x:1"), resources("a", "x:1")])
+    merged = resources_of([resources("b", "x:2", "x:1"), resources("a", "x:1")])
     assert [item["uri"] for item in merged.items] == ["mcpgw://a/x%3A1", "x:1", "x:2"]
     assert merged.owners["x:1"] == ("b", "x:1")
     assert merged.owners["mcpgw://a/x%3A1"] == ("a", "x:1")
@@ -200,7 +205,7 @@ def test_uris_are_unchanged_and_a_second_owner_gets_an_alias():
 
 def test_resource_without_a_uri_or_with_a_repeated_uri_is_left_out():
     page = {"resources": [{"uri": "x:1", "n": 1}, {"uri": "x:1"}, {"uri": 5}, {}]}
-    merged = merge_resources([combine_pages("a", [page], "resources")])
+    merged = resources_of([combine_pages("a", [page], "resources")])
     assert merged.items == ({"uri": "x:1", "n": 1},)
 
 
@@ -209,7 +214,7 @@ def test_first_of_equal_templates_is_listed_and_all_owners_are_recorded():
         page = {"t": [{"uriTemplate": text, "name": server} for text in texts]}
         return combine_pages(server, [page], "t")
 
-    merged = merge_templates(
+    merged = templates_of(
         [templates("b", "x:{y}", "x:{y}"), templates("a", "x:{y}", "a:{y}")]
     )
     assert [(t["uriTemplate"], t["name"]) for t in merged.items] == [
@@ -218,9 +223,7 @@ def test_first_of_equal_templates_is_listed_and_all_owners_are_recorded():
     ]
     assert merged.owners["x:{y}"] == ("b", "x:{y}")
     assert set(merged.names) == {("b", "x:{y}"), ("a", "x:{y}"), ("a", "a:{y}")}
-    invalid = merge_templates(
-        [combine_pages("a", [{"t": [{}, {"uriTemplate": 1}]}], "t")]
-    )
+    invalid = templates_of([combine_pages("a", [{"t": [{}, {"uriTemplate": 1}]}], "t")])
     assert invalid.items == ()
 
 

@@ -294,10 +294,11 @@ async def test_error_other_than_not_found_is_returned_without_trying_others():
     ],
 )
 def test_template_matches_every_uri_that_it_may_expand_to(template, uri, is_given):
-    from mcpwire.gateway.merging import combine_pages, merge_templates
+    from mcpwire.gateway.merging import combine_pages, merge_uris
 
     page = {"t": [{"uriTemplate": template}]}
-    merged = merge_templates([combine_pages("a", [page], "t")])
+    lists = [combine_pages("a", [page], "t")]
+    merged = merge_uris(lists, "uriTemplate", has_aliases=False)
     assert merged.servers_of(uri) == (["a"] if is_given else [])
 
 

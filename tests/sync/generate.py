@@ -78,8 +78,8 @@ SKIPPED: Final = {
     *("GroupEvents.put", "GroupEvents.end"),
     *("Client.observe", "Client.abandon", "Group.abandon"),
     *("Client.needs_loop", "Group.needs_loop"),
-    *("Group.connect_in_turn", "Group.slots", "Group.deliver"),
-    *("Group.fetch_tools", "Group.notify_tool_sets", "ToolSet.handle_change"),
+    *("Group.deliver", "Group.fetch_tools", "Group.notify_tool_sets"),
+    "ToolSet.handle_change",
 }
 """Names that the asyncio classes use between each other."""
 

@@ -27,10 +27,7 @@ RENAMED = {
 
 SPECIAL = {"__init__", "__getitem__", "__contains__", "__len__", "__bool__"}
 
-INTERNAL = {
-    *generate.SKIPPED,
-    *("Group.slots", "Group.deliver", "Group.turned", "PendingCall.started"),
-}
+INTERNAL = {*generate.SKIPPED, *("Group.turned", "PendingCall.started")}
 """Names that the asyncio classes use between each other."""
 
 CONSTRUCTIBLE = {"Client", "Group"}
