@@ -40,17 +40,28 @@ def answer(server):
     return found.get("result", found.get("error"))
 
 
+@pytest.fixture
+def asked(requesting, cli):
+    """Call a tool that sends this request first; return stderr and our answer."""
+
+    def run(method, params, *words, code=0):
+        server = requesting(method, params)
+        done = cli("call", server.line, "do", *words)
+        assert (done.code, done.out) == (code, "done\n")
+        return done.err, answer(server)
+
+    return run
+
+
 @pytest.mark.rule("ELIC-08")
-def test_form_without_a_terminal_is_declined_with_a_hint(requesting, cli):
-    server = requesting("elicitation/create", FORM)
-    done = cli("call", server.line, "do")
-    assert (done.code, done.out) == (0, "done\n")
-    assert done.err == (
+def test_form_without_a_terminal_is_declined_with_a_hint(asked):
+    err, answered = asked("elicitation/create", FORM)
+    assert err == (
         "mcpwire: the server asked for input; declined without a terminal "
         '(to answer: --answer \'{"name": ..., "age": ...}\'); '
         'its message: "Who are\\nyou?"\n'
     )
-    assert answer(server) == {"action": "decline"}
+    assert answered == {"action": "decline"}
 
 
 def test_form_with_json_is_declined_with_a_json_line(requesting, cli):
@@ -80,19 +91,17 @@ def test_form_with_json_is_declined_with_a_json_line(requesting, cli):
         ("-", {"name": "input", "age": 7}),
     ],
 )
-def test_answer_option_answers_a_form(requesting, cli, stdin, tmp_path, case):
+def test_answer_option_answers_a_form(asked, stdin, tmp_path, case):
     given, expected = case
     result = {"action": expected}
     if isinstance(expected, dict):
         result = {"action": "accept", "content": expected}
-    server = requesting("elicitation/create", FORM)
     (tmp_path / "answer").write_text('{"name": "file"}')
     given = given.replace("FILE", str(tmp_path / "answer"))
     stdin('{"name": "input"}')
-    done = cli("call", server.line, "do", "--answer", given)
-    assert (done.code, done.out) == (0, "done\n")
-    assert f"answered by --answer ({result['action']})" in done.err
-    assert answer(server) == result
+    err, answered = asked("elicitation/create", FORM, "--answer", given)
+    assert f"answered by --answer ({result['action']})" in err
+    assert answered == result
 
 
 @pytest.mark.rule("ELIC-20")
@@ -104,14 +113,11 @@ def test_answer_option_answers_a_form(requesting, cli, stdin, tmp_path, case):
         ('{"name": "a", "x": 1}', "elicitation content.x: the form has no such field"),
     ],
 )
-def test_answer_that_violates_the_schema_is_not_sent(requesting, cli, given, reason):
-    server = requesting("elicitation/create", FORM)
-    done = cli("call", server.line, "do", "--answer", given)
-    assert (done.code, done.out) == (2, "done\n")
-    assert done.err.endswith(
-        f"mcpwire: --answer does not match the requested form: {reason}\n"
-    )
-    assert answer(server) == {"action": "cancel"}
+def test_answer_that_violates_the_schema_is_not_sent(asked, given, reason):
+    err, answered = asked("elicitation/create", FORM, "--answer", given, code=2)
+    problem = f"--answer does not match the requested form: {reason}"
+    assert err.endswith(f"mcpwire: {problem}\n")
+    assert answered == {"action": "cancel"}
 
 
 def test_invalid_answer_explains_the_failed_call(tool_server, cli):
@@ -164,13 +170,11 @@ def test_invalid_option_fails_before_the_server_starts(
 
 
 @pytest.mark.rule("ELIC-13")
-def test_url_consent_without_a_terminal_is_declined(requesting, cli):
-    server = requesting("elicitation/create", PAGE)
-    done = cli("call", server.line, "do")
-    assert (done.code, done.out) == (0, "done\n")
-    assert "declined without a terminal" in done.err
-    assert "a user at a terminal can agree to https://example.com/a" in done.err
-    assert answer(server) == {"action": "decline"}
+def test_url_consent_without_a_terminal_is_declined(asked):
+    err, answered = asked("elicitation/create", PAGE)
+    assert "declined without a terminal" in err
+    assert "a user at a terminal can agree to https://example.com/a" in err
+    assert answered == {"action": "decline"}
 
 
 def test_call_that_requires_urls_hints_at_a_terminal(tool_server, cli):
@@ -181,23 +185,19 @@ def test_call_that_requires_urls_hints_at_a_terminal(tool_server, cli):
 
 
 @pytest.mark.rule("SAMP-18")
-def test_sampling_is_refused_with_a_hint(requesting, cli):
-    server = requesting("sampling/createMessage", TALK)
-    done = cli("call", server.line, "do")
-    assert (done.code, done.out) == (0, "done\n")
-    assert done.err == (
+def test_sampling_is_refused_with_a_hint(asked):
+    err, answered = asked("sampling/createMessage", TALK)
+    assert err == (
         "mcpwire: the server asked for sampling; refused (to answer: --sample TEXT or "
         '--sample-with COMMAND); its message: "system: Be brief\\nuser: Hi\\x1b"\n'
     )
-    assert answer(server)["code"] == -1
+    assert answered["code"] == -1
 
 
-def test_sample_option_is_the_model_response(requesting, cli):
-    server = requesting("sampling/createMessage", TALK)
-    done = cli("call", server.line, "do", "--sample", "Good day")
-    assert (done.code, done.out) == (0, "done\n")
-    assert "answered by --sample" in done.err
-    assert answer(server) == {
+def test_sample_option_is_the_model_response(asked):
+    err, answered = asked("sampling/createMessage", TALK, "--sample", "Good day")
+    assert "answered by --sample" in err
+    assert answered == {
         "role": "assistant",
         "content": {"type": "text", "text": "Good day"},
         "model": "mcpwire --sample",
@@ -209,24 +209,21 @@ def program(code):
     return shlex.join([sys.executable, "-S", "-c", code])
 
 
-def test_sampling_program_reads_request_and_prints_response(requesting, cli):
-    server = requesting("sampling/createMessage", TALK)
+def test_sampling_program_reads_request_and_prints_response(asked):
     code = "import json,sys; p = json.load(sys.stdin); print(p['maxTokens'], p['$x'])"
     code = code.replace("$x", "systemPrompt")
-    done = cli("call", server.line, "do", "--sample-with", program(code))
-    assert (done.code, done.out) == (0, "done\n")
-    assert f"answered by {sys.executable}" in done.err
-    result = answer(server)
+    words = "--sample-with", program(code)
+    err, result = asked("sampling/createMessage", TALK, *words)
+    assert f"answered by {sys.executable}" in err
     assert result["content"] == {"type": "text", "text": "5 Be brief"}
     assert result["model"] == sys.executable
 
 
-def test_sampling_command_runs_without_a_shell(requesting, cli, tmp_path, monkeypatch):
-    server = requesting("sampling/createMessage", TALK)
+def test_sampling_command_runs_without_a_shell(asked, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = cli("call", server.line, "do", "--sample-with", "echo $HOME > x; ls")
-    assert done.code == 0
-    assert answer(server)["content"]["text"] == "$HOME > x; ls"
+    words = "--sample-with", "echo $HOME > x; ls"
+    _, answered = asked("sampling/createMessage", TALK, *words)
+    assert answered["content"]["text"] == "$HOME > x; ls"
     assert not (tmp_path / "x").exists()
 
 
@@ -237,11 +234,9 @@ def test_sampling_command_runs_without_a_shell(requesting, cli, tmp_path, monkey
         ("/no/such/program", "the client's program cannot be run"),
     ],
 )
-def test_failing_sampling_program_gives_an_error(requesting, cli, command, reason):
-    server = requesting("sampling/createMessage", TALK)
-    done = cli("call", server.line, "do", "--sample-with", command)
-    assert done.code == 0
-    assert reason in answer(server)["message"]
+def test_failing_sampling_program_gives_an_error(asked, command, reason):
+    _, answered = asked("sampling/createMessage", TALK, "--sample-with", command)
+    assert reason in answered["message"]
 
 
 def test_running_sampling_program_ends_with_the_command(requesting, tmp_path):
@@ -302,14 +297,13 @@ def test_client_capabilities_match_the_options(tool_server, cli, tmp_path):
 
 
 @pytest.mark.rule("ROOT-04")
-def test_roots_option_answers_a_roots_request(requesting, cli, tmp_path, monkeypatch):
+def test_roots_option_answers_a_roots_request(asked, tmp_path, monkeypatch):
     (tmp_path / "a b").mkdir()
     monkeypatch.chdir(tmp_path)
-    server = requesting("roots/list", {})
-    words = ("--roots", str(tmp_path), "--roots", "a b")
-    assert cli("call", server.line, "do", *words).code == 0
+    words = "--roots", str(tmp_path), "--roots", "a b"
+    _, answered = asked("roots/list", {}, *words)
     base = tmp_path.as_uri()
-    assert answer(server) == {"roots": [{"uri": base}, {"uri": f"{base}/a%20b"}]}
+    assert answered == {"roots": [{"uri": base}, {"uri": f"{base}/a%20b"}]}
 
 
 def test_server_request_right_after_initialized_is_answered(tool_server, cli):

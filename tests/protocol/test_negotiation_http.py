@@ -200,21 +200,14 @@ def test_failed_fallback_raises_the_error_of_the_post(case):
 
 
 @pytest.mark.rule("TR-HTTP-35")
-@pytest.mark.parametrize("case", STATELESS_ONLY)
-def test_server_without_initialize_is_not_tried_over_http_sse(case):
-    for mode, script, steps in modes_and_scripts(STATELESS_ONLY[case]):
+@pytest.mark.parametrize("case", STATELESS_ONLY | REFUSED_INITIALIZE)
+def test_server_that_refuses_initialize_is_not_tried_over_http_sse(case):
+    outcome = (STATELESS_ONLY | REFUSED_INITIALIZE)[case]
+    for mode, script, steps in modes_and_scripts(outcome):
         played = over_http(*script, mode=mode, endpoint=None)
         assert played.transcript == [*steps, "wait"]
         assert type(played.error) is NegotiationError
-        assert played.error.__cause__ is STATELESS_ONLY[case]
-
-
-@pytest.mark.parametrize("case", REFUSED_INITIALIZE)
-def test_refusal_without_a_4xx_status_is_final(case):
-    for mode, script, steps in modes_and_scripts(REFUSED_INITIALIZE[case]):
-        played = over_http(*script, mode=mode, endpoint=None)
-        assert played.transcript == [*steps, "wait"]
-        assert type(played.error) is NegotiationError
+        assert played.error.__cause__ is outcome or case in REFUSED_INITIALIZE
 
 
 @pytest.mark.pain("P26")

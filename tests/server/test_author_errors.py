@@ -122,43 +122,34 @@ async def test_tool_result_without_a_json_form_is_a_failure_that_names_it(
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("kind", "value"),
     [
-        *(BAD_NAME, [BAD_NAME], {"name": BAD_NAME}),
-        types.TextResourceContents(uri="test://a", text=BAD_NAME),
-        File(b"x", uri=BAD_NAME),
+        *(("resource", value) for value in (BAD_NAME, [BAD_NAME], {"name": BAD_NAME})),
+        ("resource", types.TextResourceContents(uri="test://a", text=BAD_NAME)),
+        ("resource", File(b"x", uri=BAD_NAME)),
+        *(
+            ("prompt", value)
+            for value in (BAD_NAME, types.PromptMessage("user", BAD_TEXT))
+        ),
+        ("prompt", {"role": "user", "content": BAD_NAME}),
+        ("prompt", {"role": "user", "content": {"type": "text", "text": BAD_NAME}}),
+        ("prompt", types.GetPromptResult([], description=BAD_NAME)),
     ],
-    ids=range(5),
+    ids=range(10),
 )
 @OVER
-async def test_resource_without_a_json_form_is_an_error_that_names_it(
-    server, over, value, caplog
+async def test_resource_or_prompt_without_a_json_form_is_an_error_that_names_it(
+    server, over, kind, value, caplog
 ):
     server.add_resource("test://a", lambda: value, name="r")
-    async with opened(server, over) as client:
-        with pytest.raises(InternalError, match=SURROGATE):
-            await client.read_resource("test://a")
-    assert SURROGATE in caplog.text
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(BAD_NAME, {"role": "user", "content": BAD_NAME}),
-        {"role": "user", "content": {"type": "text", "text": BAD_NAME}},
-        types.PromptMessage("user", BAD_TEXT),
-        types.GetPromptResult([], description=BAD_NAME),
-    ],
-    ids=range(5),
-)
-@OVER
-async def test_prompt_without_a_json_form_is_an_error_that_names_it(
-    server, over, value, caplog
-):
     server.add_prompt(lambda: value, name="p")
     async with opened(server, over) as client:
+        ask, what = {
+            "resource": (client.read_resource, "test://a"),
+            "prompt": (client.get_prompt, "p"),
+        }[kind]
         with pytest.raises(InternalError, match=SURROGATE):
-            await client.get_prompt("p")
+            await ask(what)
     assert SURROGATE in caplog.text
 
 

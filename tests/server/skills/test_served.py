@@ -98,9 +98,15 @@ async def test_skills_get_returns_the_entry_of_the_list():
         ("resources/directory/read", {"uri": f"{ROOT}/SKILL.md"}),
         ("resources/directory/read", {"uri": "skill://other"}),
         ("resources/directory/read", {"uri": "skill://"}),
+        *(
+            ("resources/read", {"uri": f"{ROOT}/{path}"})
+            for path in ("references/../SKILL.md", "%2e%2e/x", "references", "NO.md")
+        ),
+        ("resources/read", {"uri": f"{ROOT}/references/"}),
     ],
 )
-async def test_uri_of_another_kind_or_skill_is_refused(method, params):
+@pytest.mark.attack("S19")
+async def test_uri_of_another_kind_skill_or_file_is_refused(method, params):
     found = await error(served(), method, **params)
     assert (found["code"], found["data"]) == (-32602, params)
 
@@ -145,15 +151,6 @@ async def test_files_are_read_in_sessions_too():
     uri = f"{ROOT}/references/FORMS.md"
     found = await in_session(served(), "2025-06-18", "resources/read", uri=uri)
     assert found["result"]["contents"][0]["text"] == FORMS
-
-
-@pytest.mark.attack("S19")
-@pytest.mark.parametrize(
-    "path", ["references/../SKILL.md", "%2e%2e/x", "references", "references/", "NO.md"]
-)
-async def test_path_that_names_no_file_is_not_found(path):
-    found = await error(served(), "resources/read", uri=f"{ROOT}/{path}")
-    assert (found["code"], found["data"]) == (-32602, {"uri": f"{ROOT}/{path}"})
 
 
 async def test_directory_read_lists_direct_files_and_folders():
