@@ -96,19 +96,6 @@ def test_invalid_headers_error_names_the_field_without_values(headers, what):
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.system("O31", "O32")
-def test_each_url_gets_only_its_own_headers():
-    headers = {
-        A: {"Authorization": "Bearer a", "Mcp-Session-Id": "old", "X-Run": "1"},
-        "https://elsewhere.example": {"X": "y"},
-    }
-    a, b = read_servers(
-        json.dumps([A, B]), json.dumps(headers), withheld=frozenset({"x-run"})
-    )
-    assert a.headers == {"authorization": "Bearer a"}
-    assert b.headers == {}
-
-
 @pytest.mark.attack("S05")
 @pytest.mark.parametrize(
     "host",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import mcpwire
+from mcpwire.testing.leaks import children
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SERVERS = 1000
@@ -47,18 +48,12 @@ def child_count():
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def children() -> list[str]:
-    """Return the child processes of this one, including ended ones."""
-    lists = Path("/proc/self/task").glob("*/children")
-    return [each for text in lists for each in text.read_text().split()]
-
-
 @pytest.mark.timeout(180)
 @pytest.mark.skipif(not FILES.is_dir(), reason="as Linux counts")
 async def test_group_of_a_thousand_children_leaves_no_process_and_no_file(
     null_server, child_count
 ):
-    before = set(children()), len(os.listdir(FILES))  # noqa: PTH208 - names alone
+    before = children(), len(os.listdir(FILES))  # noqa: PTH208 - names alone
     target = mcpwire.Stdio(null_server, ["--legacy"])
     group = mcpwire.Group(
         {f"server{number}": target for number in range(child_count)},
@@ -69,7 +64,7 @@ async def test_group_of_a_thousand_children_leaves_no_process_and_no_file(
     )
     async with asyncio.timeout(TIMEOUT_S), group:
         assert len(group.report.ok) == len(group) == child_count
-        assert len(set(children()) - before[0]) == child_count
+        assert len(children() - before[0]) == child_count
         files = len(os.listdir(FILES)) - before[1]  # noqa: PTH208 - names alone
         assert files <= FILES_EACH * child_count
         results = await asyncio.gather(
@@ -79,5 +74,5 @@ async def test_group_of_a_thousand_children_leaves_no_process_and_no_file(
         tools = await group.tools()
         assert len(tools) == child_count
         assert not tools.problems
-    assert set(children()) == before[0]
+    assert children() == before[0]
     assert len(os.listdir(FILES)) == before[1]  # noqa: PTH208 - names alone

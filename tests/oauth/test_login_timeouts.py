@@ -43,23 +43,21 @@ def thinking(hours):
 
 
 @pytest.mark.parametrize(
-    ("era", "engine"),
-    [("session", "direct"), ("stateless", "httpx"), ("dual", "direct")],
+    ("era", "engine", "mode"),
+    [
+        *(("session", "direct", "auto"), ("stateless", "httpx", "auto")),
+        *(("dual", "direct", "auto"), ("2024", "direct", "auto")),
+        ("2024", "direct", "2024-11-05"),
+    ],
 )
-async def test_connecting_waits_for_a_user(auth, thinking, era, engine):
-    with protected_server(auth, era=era) as server:
+async def test_connecting_waits_for_a_user(auth, thinking, era, engine, mode):
+    serving = (
+        protected_legacy(auth) if era == "2024" else protected_server(auth, era=era)
+    )
+    with serving as server:
         grant = oauth(ask=thinking)
-        target = mcpwire.Http(server.url, auth=grant, engine=engine)
-        async with mcpwire.Client(target, **LIMITS) as client:
-            await echo(client)
-    assert len(auth.authorizations) == 1
-
-
-@pytest.mark.parametrize("mode", ["auto", "2024-11-05"])
-async def test_connecting_to_a_2024_server_waits_for_a_user(auth, thinking, mode):
-    with protected_legacy(auth) as server:
-        grant = oauth(ask=thinking)
-        target = mcpwire.Http(server.url, auth=grant, connect_timeout=LIMIT_S)
+        options = {"engine": engine, "connect_timeout": LIMIT_S}
+        target = mcpwire.Http(server.url, auth=grant, **options)
         async with mcpwire.Client(target, mode=mode, **LIMITS) as client:
             await echo(client)
     assert len(auth.authorizations) == 1

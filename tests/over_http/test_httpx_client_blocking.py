@@ -1,7 +1,6 @@
 """A blocking `httpx.Client` of the user in our blocking client."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -11,19 +10,11 @@ from certificates import client_context, server_context
 from ctrl_c import interrupting
 from mcp_server import scripted_mcp
 from raw_server import reply
+from waiting import BOUND_S, until
 
 import mcpwire
 import mcpwire.sync
 from mcpwire.errors import LocalProtocolError
-
-BOUND_S = 30.0
-
-
-def until(condition):
-    deadline = time.monotonic() + BOUND_S
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(0.002)  # between two polls: no event signals that a thread ended
 
 
 def no_thread():

@@ -6,8 +6,7 @@ import httpx
 import pytest
 
 import mcpwire
-from mcpwire import Context
-from mcpwire.testing import AsgiTransport, VirtualClockLoop, leak_check
+from mcpwire.testing import AsgiTransport, VirtualClockLoop
 
 BOUND_S = 30.0
 URL = "http://localhost/mcp"
@@ -348,58 +347,6 @@ async def test_cancelled_startup_is_not_reported_as_an_error():
 
 
 # MCP...
-
-
-class DisconnectingApp:
-    """Breaks the connection of the first call after its first notification."""
-
-    def __init__(self, app):
-        self.app = app
-        self.is_broken = False
-        self.resumed = asyncio.Event()
-        self.resumed_after = []
-
-    async def __call__(self, scope, receive, send):
-        headers = dict(scope.get("headers", ()))
-        if last := headers.get(b"last-event-id"):
-            self.resumed_after.append(last)
-            self.resumed.set()
-
-        async def send_then_break(event):
-            await send(event)
-            if not self.is_broken and b"progress" in event.get("body", b""):
-                self.is_broken = True
-                raise BrokenPipeError("cut")
-
-        await self.app(scope, receive, send_then_break)
-
-
-async def test_broken_stream_is_resumed_without_loss():
-    server = mcpwire.Server("demo")
-
-    @server.tool
-    async def walk(ctx: Context) -> str:
-        ctx.progress(1, 2)
-        await app.resumed.wait()
-        ctx.progress(2, 2)
-        return "there"
-
-    app = DisconnectingApp(server.asgi(retry=0.1))
-    steps = []
-    async with (
-        leak_check(),
-        httpx.AsyncClient(transport=AsgiTransport(app)) as http_client,
-        mcpwire.Client(
-            mcpwire.Http(URL, http_client=http_client), mode="2025-11-25"
-        ) as client,
-    ):
-        result = await client.call_tool(
-            "walk", on_progress=lambda *at: steps.append(at)
-        )
-        assert result.text == "there"
-    assert app.is_broken
-    assert len(app.resumed_after) == 1
-    assert steps == [(1, 2, None), (2, 2, None)]
 
 
 def test_virtual_clock_skips_hours_of_idle_time():

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from clocks import on_a_virtual_clock
+from loop_polling import until
 
 import mcpwire
 from mcpwire.limits import Recovery
@@ -36,11 +37,6 @@ class Ends:
                 self.back.put, self.there.get, close=lambda: self.back.put_nowait(None)
             )
         )
-
-
-async def until(holds):
-    while not holds():  # noqa: ASYNC110 - no event says it
-        await asyncio.sleep(0)  # one loop iteration, within `bounded`
 
 
 @pytest.mark.system("O35")

@@ -195,14 +195,17 @@ async def test_cancel_returns_the_tag_of_a_running_or_waiting_handler():
     assert harness.answers == [(2, {})]
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
-async def test_a_handler_that_cancels_itself_sends_no_reply(goes_on):
+@pytest.mark.parametrize("how", ["cancels and waits", "cancels", "closes"])
+async def test_a_handler_that_cancels_itself_or_closes_sends_no_reply(how):
     harness = Harness()
     seen = []
 
     async def handler():
-        harness.tasks.cancel(1)
-        if goes_on:
+        if how == "closes":
+            assert harness.tasks.close() == []
+        else:
+            harness.tasks.cancel(1)
+        if how == "cancels and waits":
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -212,20 +215,9 @@ async def test_a_handler_that_cancels_itself_sends_no_reply(goes_on):
 
     harness.start(1, handler)
     await harness.tasks.settle(BOUND_S)
-    assert harness.answers == []
-    assert seen == ["cancelled"] * goes_on
-
-
-async def test_a_handler_that_closes_its_connection_sends_no_reply():
-    harness = Harness()
-
-    async def handler():
-        assert harness.tasks.close() == []
-        return {}
-
-    harness.start(1, handler)
     await asyncio.sleep(0)  # one loop iteration
     assert harness.answers == []
+    assert seen == ["cancelled"] * (how == "cancels and waits")
 
 
 @lazy

@@ -402,26 +402,18 @@ async def test_watch_without_server_support_is_refused():
             await anext(client.watch(URI))
 
 
-async def test_a_watch_ends_with_its_client():
+@pytest.mark.parametrize("ends", ["client", "watch"])
+async def test_a_watch_ends_with_its_client_or_unread_by_its_own_close(ends):
     server = CrashingServer(STATELESS)
     async with mcpwire.Client(server, **QUICK) as client:
         watch = client.watch(URI)
-        await anext(watch)
-        await client.aclose()
-        with pytest.raises(StopAsyncIteration):
+        if ends == "client":
             await anext(watch)
-        with pytest.raises(StopAsyncIteration):
-            await anext(watch)
-
-
-async def test_a_closed_watch_reads_nothing():
-    server = CrashingServer(STATELESS)
-    async with mcpwire.Client(server, **QUICK) as client:
-        watch = client.watch(URI)
-        await watch.aclose()
-        with pytest.raises(StopAsyncIteration):
-            await anext(watch)
-        assert server.ids(LISTEN) == []
+        await (client if ends == "client" else watch).aclose()
+        for _ in range(2):
+            with pytest.raises(StopAsyncIteration):
+                await anext(watch)
+        assert len(server.ids(LISTEN)) == (ends == "client")
 
 
 @pytest.mark.parametrize("uris", [None, [URI]])

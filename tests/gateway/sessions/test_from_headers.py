@@ -104,6 +104,9 @@ async def test_each_server_gets_only_its_own_headers_with_each_request():
             a={"Authorization": "Bearer a", "Mcp-Session-Id": "old"},
             b={"X-B": "1"},
         )
+        by_url = json.loads(fields["x-mcp-headers"])
+        by_url["https://not.chosen"] = {"X-B": "2"}
+        fields["x-mcp-headers"] = json.dumps(by_url)
         session = await client.opened(authorization="Bearer of-the-client", **fields)
         result = (await client.call(session, "a-example_whoami"))["result"]
         assert result["content"][0]["text"] == "a"

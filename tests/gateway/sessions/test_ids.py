@@ -4,6 +4,7 @@ from base64 import b64encode
 
 import attrs
 import pytest
+from clocks import Clock
 
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway import HandleIds, SealedIds, SessionData
@@ -11,14 +12,6 @@ from mcpwire.gateway import sessions as ids_module
 
 OLD, NEW = b"o" * 32, b"n" * 32
 SESSION = SessionData(nonce="n", revision="2025-11-25")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def same(data: SessionData | None, other: SessionData) -> bool:
