@@ -41,6 +41,7 @@ NEWEST = (LATEST_SESSION.name, LATEST.name)
 GOOD = {Verdict.PASS, Verdict.ABSENT}
 
 
+@pytest.mark.timeout(120)  # some 300 runs
 @pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])
 async def test_own_client_passes_every_case(http, pytestconfig):
     everything = pytestconfig.getoption("--all-grounds")

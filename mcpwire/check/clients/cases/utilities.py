@@ -276,6 +276,7 @@ async def _run_cancelled(client: ClientSubject, *, is_answered: bool) -> None:
     transports=("stdio",),
     start=Start.OWN,
     is_quick=False,
+    is_once=True,
     sends="the answer to a request that the client has cancelled",
     expects="the messages and the end of the client as without this answer",
     why="an answer that crosses the cancellation ends the connection",
