@@ -165,6 +165,7 @@ _AUTHORIZATION: Final = {
     "client-registration": (
         "application-type-and-redirect-uri-constraints",
         "authorization-server-binding",
+        "client-id-metadata-documents",
         "implementation-requirements",
     ),
     "security-considerations": (

@@ -32,10 +32,16 @@ MUTANTS = []
 _LOG = ("C-A12.a", "C-D45.a", "C-F11.b")
 _LINES = ("C-F12.a", "C-F12.b", "C-F13.a")
 _STREAMS = ("C-A13.b", "C-A17.a", "C-SUB-07.a")
-_ERRORS = ("C-A14.a", "C-F02.a", "C-F04.a", "C-F05.a", "C-VER-03.b", "C-VER-03.d")
+_ERRORS = (
+    *("C-A14.a", "C-F02.a", "C-F04.a", "C-F05.a", "C-F48.a", "C-MRTR-21.a"),
+    *("C-VER-03.b", "C-VER-03.d", "C-TR-STDIO-14.a"),
+)
+_SCOPES = tuple(f"C-FLOW-{x}" for x in ("13.a", "13.b", "17.a", "18.a"))
+_LOOPS = ("C-FLOW-17.a", "C-FLOW-18.a", "C-FLOW-19.a", "C-F38.a", "C-F38.d")
 RELATED = {
     "C-A12.a": (*_LOG, "C-LHTTP-11.a"),
     "C-A15.a": ("C-F14.a",),
+    "C-AUTH-08.a": ("C-G30.a",),
     "C-CAN-06.a": ("C-CAN-08.a",),
     "C-CAN-08.a": ("C-CAN-06.a",),
     "C-D45.a": (*_LOG, "C-LHTTP-11.a"),
@@ -53,8 +59,20 @@ RELATED = {
         f"C-E04.{x}": ("C-LHTTP-24.a", "C-LHTTP-29.a", "C-E04.a", "C-E04.b", "C-E04.c")
         for x in "abc"
     },
-    "C-F48.a": ("C-F48.b",),
-    "C-HDR-03.a": ("C-HDR-02.a",),
+    "C-F38.a": _LOOPS,
+    "C-F38.d": ("C-REG-10.a", "C-FLOW-17.a"),
+    "C-FLOW-02.a": ("C-FLOW-02.b",),
+    "C-FLOW-05.b": ("C-ASM-03.a",),
+    "C-FLOW-09.a": ("C-FLOW-09.b",),
+    "C-FLOW-10.a": ("C-FLOW-10.b",),
+    "C-FLOW-13.b": _SCOPES,
+    "C-FLOW-13.c": _SCOPES,
+    "C-FLOW-17.a": _SCOPES,
+    "C-FLOW-18.a": _SCOPES,
+    "C-FLOW-19.a": _LOOPS,
+    "C-FLOW-20.a": ("C-FLOW-17.a",),
+    "C-HDR-02.a": ("C-HDR-04.a",),
+    "C-HDR-03.a": ("C-HDR-02.a", "C-HDR-04.a"),
     "C-LHTTP-03.a": ("C-RPC-15.a",),
     "C-LHTTP-06.a": ("C-LHTTP-21.a", "C-F32.a"),
     "C-LHTTP-11.a": _LOG,
@@ -63,6 +81,7 @@ RELATED = {
     "C-META-06.a": ("C-SCHEMA.requests",),
     "C-PING-01.a": ("C-SCHEMA.results",),
     "C-PROG-01.a": ("C-SCHEMA.requests",),
+    "C-REG-14.a": ("C-REG-14.b",),
     "C-RPC-01.a": ("C-SCHEMA.requests",),
     "C-RPC-02.a": ("C-RPC-01.a", "C-TR-HTTP-09.a"),
     "C-RPC-03.a": ("C-SCHEMA.requests",),
@@ -71,8 +90,12 @@ RELATED = {
     "C-RPC-11.a": ("C-HDR-01.a",),
     "C-RPC-12.a": ("C-TR-STDIO-08.a", "C-TR-HTTP-09.a"),
     "C-RPC-13.a": ("C-F12.b",),
+    "C-S02.b": ("C-S02.c",),
+    "C-S02.c": ("C-S02.b",),
     "C-S28.a": ("C-ROOT-05.a",),
     "C-SAMP-03.a": ("C-ELIC-25.a",),
+    "C-SCHEMA.requests": ("C-HDR-05.a",),
+    "C-SCHEMA.results": ("C-ROOT-04.a",),
     "C-SUB-01.a": ("C-SCHEMA.requests",),
     "C-TR-HTTP-09.a": ("C-RPC-15.a",),
     "C-TR-HTTP-13.a": ("C-F24.a", "C-LHTTP-11.a"),
@@ -82,6 +105,9 @@ RELATED = {
     "C-TR-STDIO-05.a": ("C-A16.b",),
     "C-TR-STDIO-08.a": ("C-RPC-12.a", "C-TR-HTTP-09.a"),
     "C-TR-STDIO-12.b": ("C-F05.a",),
+    "C-VER-12.b": ("C-VER-12.a",),
+    "C-VER-12.c": ("C-VER-12.a", "C-VER-12.b"),
+    **{f"C-VER-13.{x}": tuple(f"C-VER-13.{y}" for y in "abc") for x in "abc"},
 }
 """Case -> further cases that find the same faults."""
 ENDING = []
@@ -150,10 +176,15 @@ def make_client(*, use=None, **hooks):
     return client
 
 
+def connect(target, **options):
+    """Return a client that restarts its server at once."""
+    options.setdefault("recovery", mcpwire.Recovery(backoff_initial=0.01))
+    return mcpwire.Client(target, **options)
+
+
 async def use_all(target, **options):
     """Use each feature of the server once."""
-    options.setdefault("recovery", mcpwire.Recovery(backoff_initial=0.01))
-    client = mcpwire.Client(
+    client = connect(
         target,
         sampling=lambda _: types.CreateMessageResult(
             role="assistant", content=types.TextContent("a text"), model="none"

@@ -63,6 +63,7 @@ class LoginWire:
         asks_again: Whether the user is asked until no error comes back.
         repeats: Whether a refused request is repeated until it succeeds.
         uses: How often the client is used, whatever error it raises.
+        document: The URL of its client id metadata document.
     """
 
     url: object = None
@@ -75,6 +76,7 @@ class LoginWire:
     asks_again: bool = False
     repeats: bool = False
     uses: int = 1
+    document: str | None = None
 
     async def use(self, where):
         _WIRE.set(self)
@@ -86,7 +88,11 @@ class LoginWire:
                     raise
 
     async def use_once(self, where):
-        auth = mcpwire.OAuth(ask=self.ask, storage=mcpwire.MemoryStorage())
+        auth = mcpwire.OAuth(
+            ask=self.ask,
+            storage=mcpwire.MemoryStorage(),
+            client_metadata_url=self.document,
+        )
         async with httpx.AsyncClient(transport=ChangedHttp(self)) as http_client:
             target = mcpwire.Http(where, auth=auth, http_client=http_client)
             await client_mutants.use_all(target)
@@ -237,8 +243,26 @@ def drop(path):
     return change
 
 
-def _origin(step):
-    return step.url.partition("/.well-known")[0]
+def _skip(path):
+    """Return a change that sends nothing to a path."""
+
+    def change(step):
+        url = getattr(step, "url", "")
+        is_path = urlsplit(url).path == path
+        return attrs.evolve(step, url=f"{url}-unknown") if is_path else None
+
+    return change
+
+
+def _own(name, path=""):
+    """Return a function that returns the own URL in place of a foreign one."""
+
+    def change(fields, step):
+        url = urlsplit(step.url)
+        own = f"{url.scheme}://{url.netloc}{path}"
+        return own if ".example.com" in fields[name] else fields[name]
+
+    return change
 
 
 # --- discovery ------------------------------------------------------------------------
@@ -257,13 +281,9 @@ for _case, _path in (
 mutant(
     "C-AUTH-09.a",
     "accepts_each_resource",
-    answer=document(resource=lambda _, step: f"{_origin(step)}/mcp"),
+    answer=document(resource=_own("resource", "/mcp")),
 )
-mutant(
-    "C-ASM-05.a",
-    "accepts_each_issuer",
-    answer=document(issuer=lambda _, step: _origin(step)),
-)
+mutant("C-ASM-05.a", "accepts_each_issuer", answer=document(issuer=_own("issuer")))
 
 
 @login("C-ASM-07.a", "answer")
@@ -290,6 +310,10 @@ class NeedsResourceMetadata:
         return drop(METADATA)(step, answer) if self.is_missing else None
 
 
+for _path in ("/register", "/token"):
+    mutant("C-AUTH-12.b", f"does_not_know_{_path}", step=_skip(_path))
+
+
 # --- registration ---------------------------------------------------------------------
 
 mutant("C-REG-08.a", "names_no_type", step=registration(application_type=None))
@@ -304,6 +328,16 @@ def sends_no_basic(step):
 
 
 mutant("C-REG-03.a", "client_id_is_http", url=query(client_id="http://example.com/a"))
+
+
+DOCUMENT = "https://example.com/client"
+
+
+@login("C-REG-01.a", "answer", document=DOCUMENT)
+def registers_if_it_can(step, answer):
+    if b'"registration_endpoint"' in answer.body:
+        return document(client_id_metadata_document_supported=False)(step, answer)
+    return None
 
 
 @login("C-REG-10.a", "step")
@@ -361,7 +395,9 @@ for _case, _name, _is_accepted in (
 mutant(
     "C-G31.a",
     "ignores_the_error",
-    redirect=lambda _, location: query(error=None, code="none")(location),
+    redirect=lambda _, location: (
+        query(error=None, code="none")(location) if "error=" in location else None
+    ),
 )
 mutant("C-G31.a", "asks_again_and_again", asks_again=True)
 
@@ -433,7 +469,12 @@ class RepeatsCode:
         return form(code=self.code)(step)
 
 
+def _hide_refusal(fields, _):
+    is_refusal = fields["error"] == "invalid_grant"
+    return "server_error" if is_refusal else fields["error"]
+
+
 mutant("C-G32.a", "ignores_refresh_tokens", answer=document(refresh_token=None))
-mutant("C-G32.b", "keeps_refused_refresh", answer=document(error="server_error"))
+mutant("C-G32.b", "keeps_refused_refresh", answer=document(error=_hide_refusal))
 mutant("C-S02.b", "follows_redirects", follows=True)
 mutant("C-S02.c", "follows_redirects", follows=True)

@@ -4,7 +4,7 @@ import json
 import socket
 from urllib.parse import urlsplit
 
-from client_mutants import faulty_use, incoming, outgoing
+from client_mutants import connect, faulty_use, incoming, outgoing
 
 import mcpwire
 from mcpwire import types
@@ -12,7 +12,7 @@ from mcpwire import types
 
 async def use_nothing(target):
     """Use the server as a client without capabilities."""
-    async with mcpwire.Client(target) as client:
+    async with connect(target) as client:
         await client.list_tools()
 
 
@@ -21,27 +21,27 @@ async def use_model(target):
     text = types.TextContent("a text")
     answer = types.CreateMessageResult(role="assistant", content=text, model="none")
     sampling = mcpwire.Sampling(lambda _: answer, tools=True)
-    async with mcpwire.Client(target, sampling=sampling) as client:
+    async with connect(target, sampling=sampling) as client:
         await client.list_tools()
 
 
 async def use_url(target):
     """Use the server as a client whose user opens no page."""
     elicitation = mcpwire.Elicitation(url=lambda _: "decline")
-    async with mcpwire.Client(target, elicitation=elicitation) as client:
+    async with connect(target, elicitation=elicitation) as client:
         await client.list_tools()
 
 
 async def use_changing_roots(target):
     """Report a change of the roots."""
-    async with mcpwire.Client(target, roots=["file:///tmp"]) as client:
+    async with connect(target, roots=["file:///tmp"]) as client:
         await client.notify_roots_changed()
         await client.list_tools()
 
 
 async def use_utilities(target):
     """Set the level of log messages, and complete an argument."""
-    async with mcpwire.Client(target) as client:
+    async with connect(target) as client:
         await client.set_log_level("info")
         await client.complete(types.PromptReference("greeting"), "style", "f")
 
@@ -111,7 +111,7 @@ class KeepsCursor:
 
 @faulty_use("C-F48.a")
 async def follows_each_cursor(target):
-    async with mcpwire.Client(target) as client:
+    async with connect(target) as client:
         page = await client.request("tools/list")
         while "nextCursor" in page:
             page = await client.request("tools/list", {"cursor": page["nextCursor"]})

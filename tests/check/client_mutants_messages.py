@@ -1,11 +1,13 @@
 """Clients with faults in JSON-RPC, framing, ping, progress and cancellation."""
 
 import asyncio
+import contextlib
 import json
 import os
 
 from client_mutants import (
     closer,
+    connect,
     faulty_use,
     incoming,
     outgoing,
@@ -30,7 +32,7 @@ def asks(message):
 
 async def use_two_at_once(target):
     """Make two calls with progress at the same time."""
-    async with mcpwire.Client(target) as client:
+    async with connect(target) as client:
         one = client.call_tool("echo", {"text": "hi"}, on_progress=print)
         two = client.call_tool("add", {"a": 1, "b": 2}, on_progress=print)
         texts = [result.text for result in await asyncio.gather(one, two)]
@@ -375,5 +377,27 @@ def _is(method):
 
 
 stops_at("C-A17.a", _is("notifications/progress"))
+
+
+async def gives_up_the_list(target):
+    """Cancel a list that does not come soon."""
+    async with connect(target) as client:
+        with contextlib.suppress(mcpwire.RequestTimeout):
+            await client.request("tools/list", timeout=0.3)
+        await client.call_tool("echo", {"text": "hi"})
+        await client.call_tool("echo", {"text": "hi again"})
+
+
+@incoming("C-CAN-07.a", "stdio", use=gives_up_the_list)
+def stops_at_a_list(message):
+    if "tools" in message.get("result", {}):
+        raise ValueError("unexpected list")
+
+
+@faulty_use("C-TR-STDIO-14.a", "stdio")
+async def restarts_no_server(target):
+    await use_all(target, recovery=mcpwire.Recovery(restart=False))
+
+
 stops_at("C-CAN-06.a", _is("notifications/cancelled"))
 stops_at("C-CAN-08.a", _is("notifications/cancelled"))

@@ -41,6 +41,7 @@ NEWEST = (LATEST_SESSION.name, LATEST.name)
 GOOD = {Verdict.PASS, Verdict.ABSENT}
 
 
+@pytest.mark.timeout(120)  # some 300 runs
 @pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])
 async def test_own_client_passes_every_case(http, pytestconfig):
     everything = pytestconfig.getoption("--all-grounds")
@@ -251,6 +252,7 @@ def may_find(fault, case, everything):
     return not is_left_out and (case.start is Start.SHARED or (everything and is_like))
 
 
+@pytest.mark.timeout(180)  # with all cases
 @pytest.mark.grounds(1, "transport")
 @pytest.mark.parametrize(
     ("fault", "transport"),
@@ -267,7 +269,7 @@ async def test_a_fault_is_found_by_its_case_and_no_unrelated_one(
     # A fault of sessions only is not seen in the newest revision.
     for revision in dict.fromkeys((case.revisions[-1], LATEST_SESSION.name)):
         if revision in case.revisions and case.id not in found:
-            answer_s = 2.0 if everything else 0.5
+            answer_s = 2.0 if everything else 1.0
             options = Options(only=only, revisions=(revision,), answer_s=answer_s)
             report = await run_client(fault.make(), options, http=transport == "http")
             found |= {r.case for r in report.results if r.verdict in BAD}

@@ -98,6 +98,7 @@ class Issuer:
     Attributes:
         path: The path of its issuer identifier, with a leading slash; "": none.
         metadata_paths: The paths of its metadata.
+        endpoints: The path of each endpoint -> its kind.
         document: Changes of its metadata; ``None`` omits a member.
         tokens: Changes of its token responses; ``None`` omits a member.
         redirect: Changes of the parameters of the redirect; ``None`` omits one.
@@ -111,6 +112,7 @@ class Issuer:
         self.document: dict[str, Any] = {}
         self.tokens: dict[str, Any] = {}
         self.redirect: dict[str, Any] = {}
+        self.endpoints = _ENDPOINTS
         self.on_token: Callable[[Step], Awaitable[bool]] | None = None
         self._login = login
         self._granted: dict[str, str] = {}  # code or refresh token -> scope
@@ -133,7 +135,8 @@ class Issuer:
     async def answer(self, request: HttpRequest) -> None:
         """Answer a request to an endpoint or to the metadata."""
         path = request.path.partition("?")[0]
-        kind = "metadata" if "/.well-known/" in path else _ENDPOINTS.get(path, "other")
+        is_metadata = "/.well-known/" in path
+        kind = "metadata" if is_metadata else self.endpoints.get(path, "other")
         step = self._login.add(kind, request, self)
         if path in self.metadata_paths:
             await request.respond(200, self.metadata())
@@ -149,7 +152,8 @@ class Issuer:
 
     def metadata(self) -> dict[str, Any]:
         """Return the metadata of this authorization server."""
-        endpoints = {f"{k}_endpoint": self.origin + p for p, k in _ENDPOINTS.items()}
+        paths = {kind: path for path, kind in self.endpoints.items()}
+        endpoints = {f"{k}_endpoint": self.origin + path for k, path in paths.items()}
         document = {
             "issuer": self.url,
             **endpoints,
@@ -216,6 +220,10 @@ _ENDPOINTS: Final = {
     "/oauth/token": "token",
 }
 """Path -> kind; clients know no such path without the metadata."""
+DEFAULT_ENDPOINTS: Final = {
+    path.removeprefix("/oauth"): kind for path, kind in _ENDPOINTS.items()
+}
+"""The endpoints of a server of 2025-03-26 without metadata."""
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 

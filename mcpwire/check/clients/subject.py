@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 ENDPOINT: Final = "/mcp"
 UNDISTURBED: Final = "the client sends and ends as with a correct server"
 HANDSHAKE: Final = frozenset({"initialize", "server/discover"})
+SETTING_UP: Final = HANDSHAKE | {"subscriptions/listen"}
+"""Requests that are no operation with a result of its own."""
 _RELAY: Final = Path(__file__).with_name("relay.py")
 _OUTPUT_TAIL: Final = 16_384
 _CLOSE_GRACE_S: Final = 1.0
@@ -199,11 +201,18 @@ class Exchange:
         except NoAnswer:
             self.client.raise_absent("response to a ping")
 
-    async def correct(self, change: Callable[[Any], object] | None = None) -> None:
-        """Send the answer of a correct server; `change` returns a changed result."""
+    async def correct(
+        self, change: Callable[[Any], object] | None = None, **params: Any
+    ) -> None:
+        """Send the answer of a correct server.
+
+        Args:
+            change: Returns a changed result.
+            params: Params in place of those of the request.
+        """
         method = self.message.method or ""
         try:
-            result = correct_result(self.client, method, self.params)
+            result = correct_result(self.client, method, {**self.params, **params})
         except RPCError as error:
             await self.fail(error.code, error.message, error.data)
             return
@@ -712,7 +721,7 @@ class ClientSubject:
     async def _handle(self, exchange: Exchange) -> None:
         method = exchange.message.method or ""
         handler = self.answers.get(method)
-        if method not in HANDSHAKE | {"ping"} and self._is_first:
+        if method not in SETTING_UP | {"ping"} and self._is_first:
             self._is_first = False
             handler = self.first or handler
         self._open_requests += 1
@@ -722,6 +731,10 @@ class ClientSubject:
             self._end_case(error)
         finally:
             self._open_requests -= 1
+
+    def change_result(self, method: str, change: Callable[[Any], object]) -> None:
+        """Let the server change its results of a method."""
+        self.answers[method] = lambda exchange: exchange.correct(change)
 
     def _end_case(self, error: Exception) -> None:
         self._finding = self._finding or error

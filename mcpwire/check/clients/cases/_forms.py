@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Start
 from mcpwire.check.clients.items import correct_result
-from mcpwire.check.clients.subject import HANDSHAKE, UNDISTURBED
+from mcpwire.check.clients.subject import HANDSHAKE, SETTING_UP, UNDISTURBED
 from mcpwire.errors import RPCError
 
 if TYPE_CHECKING:
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from mcpwire.check.case import CaseFunction
     from mcpwire.check.clients.subject import ClientSubject, Exchange, Handler
+    from mcpwire.check.subject import Message
 
     AddCase = Callable[..., Callable[[CaseFunction], CaseFunction]]
+    Change = Callable[[ClientSubject], object]
 
 OPERATIONS: Final = (
     *("tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list"),
@@ -24,59 +26,61 @@ OPERATIONS: Final = (
 """Methods of requests that a server answers with a result of its own kind."""
 
 
-def add_undisturbed_case(
-    add: AddCase,
-    id: str,
-    title: str,
-    *,
-    change: Callable[[ClientSubject], object],
-    **attributes: Any,
-) -> None:
-    """Add a case with an unusual server that must not disturb the client.
+def undisturbed_case(
+    add: AddCase, id: str, title: str, **attributes: Any
+) -> Callable[[Change], Change]:
+    """Return a decorator: a case with an unusual server that must not disturb a client.
 
-    Args:
-        add: `Family.must`, `Family.should` or `Family.robust`.
-        id: The id of the case.
-        title: The rule in one sentence.
-        change: Changes the server before the client runs.
-        attributes: Further attributes of the case.
+    The function changes the server before the client runs. Arguments: `observed_case`.
     """
 
-    async def run(client: ClientSubject) -> None:
-        change(client)
-        await client.run_undisturbed()
+    def decorate(change: Change) -> Change:
+        async def run(client: ClientSubject) -> None:
+            change(client)
+            await client.run_undisturbed()
 
-    add(id, title, start=Start.OWN, expects=UNDISTURBED, **attributes)(run)
+        add(id, title, start=Start.OWN, expects=UNDISTURBED, **attributes)(run)
+        return change
+
+    return decorate
 
 
-def add_observed_case(
-    add: AddCase,
-    id: str,
-    title: str,
-    *,
-    expects: str,
-    find_problem: Callable[[ClientSubject], object],
-    **attributes: Any,
-) -> None:
-    """Add a case that looks at what the client sent to a correct server.
+def observed_case(
+    add: AddCase, id: str, title: str, *, expects: str, **attributes: Any
+) -> Callable[[Change], Change]:
+    """Return a decorator: a case that looks at what a client sent to a correct server.
+
+    The function returns the first message, octets or text that break the rule, or
+    ``None``; it raises `Absent` if nothing can be observed.
 
     Args:
         add: `Family.must`, `Family.should` or `Family.robust`.
         id: The id of the case.
         title: The rule in one sentence.
         expects: The expected behaviour.
-        find_problem: Returns the first message, octets or text that break the rule, or
-            ``None``; it raises `Absent` if nothing can be observed.
         attributes: Further attributes of the case.
     """
 
-    async def run(client: ClientSubject) -> None:
-        problem = find_problem(client)
-        if problem is not None:
-            client.raise_broken(expects, problem)
+    def decorate(find_problem: Change) -> Change:
+        async def run(client: ClientSubject) -> None:
+            if (problem := find_problem(client)) is not None:
+                client.raise_broken(expects, problem)
 
-    sends = attributes.pop("sends", "the answers of a correct server")
-    add(id, title, start=Start.SHARED, sends=sends, expects=expects, **attributes)(run)
+        usual = {"start": Start.SHARED, "sends": "the answers of a correct server"}
+        add(id, title, expects=expects, **{**usual, **attributes})(run)
+        return find_problem
+
+    return decorate
+
+
+def of_messages(is_broken: Callable[[Message], object]) -> Change:
+    """Return a function that finds the first message of a client that breaks a rule."""
+    return lambda client: next((m.raw for m in client.messages if is_broken(m)), None)
+
+
+def answering(method: str) -> Callable[[Handler], Change]:
+    """Return a decorator: a handler of requests becomes a change of the server."""
+    return lambda handler: lambda client: client.answers.update({method: handler})
 
 
 def before_first_answer(
@@ -141,7 +145,7 @@ def answer_with(
 
 def need_operation(client: ClientSubject) -> None:
     """Raise `Absent` if the client sends no request after the handshake."""
-    methods = {key.partition(" ")[0] for key in client.facts.sent} - HANDSHAKE
+    methods = {key.partition(" ")[0] for key in client.facts.sent} - SETTING_UP
     if all(method.startswith("notifications/") for method in methods):
         client.raise_absent("request after the handshake")
 

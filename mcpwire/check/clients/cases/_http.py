@@ -9,7 +9,7 @@ from mcpwire.check.clients.http import EVENTS, event
 from mcpwire.check.clients.subject import ENDPOINT, HANDSHAKE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from mcpwire.check.clients.cases._forms import AddCase
     from mcpwire.check.clients.http import HttpRequest
@@ -58,6 +58,16 @@ def describe_request(request: HttpRequest, name: str) -> str:
     value = request.value(name)
     field = f"without {name}" if value is None else f"with {name}: {value}"
     return f"a {request.method} {field} {request.body.decode(errors='replace')}".strip()
+
+
+def find_field(
+    requests: Iterable[HttpRequest],
+    name: str,
+    is_valid: Callable[[HttpRequest], object],
+) -> str | None:
+    """Return the first request that is not valid, with one of its header fields."""
+    broken = (describe_request(r, name) for r in requests if not is_valid(r))
+    return next(broken, None)
 
 
 async def send_as_event(

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from mcpwire.check.case import MODERN, Family, Start, since
 from mcpwire.check.clients.authorization_server import (
+    DEFAULT_ENDPOINTS,
     MAX_LOGINS,
     METADATA,
     OPENID_METADATA,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from mcpwire.check.clients.authorization_server import Step
     from mcpwire.check.clients.cases._forms import AddCase
     from mcpwire.check.clients.subject import ClientSubject, Exchange
+
+    Change = Callable[[Login], object]
 
 FAMILY: Final = Family("authorization", defaults={"role": "client"})
 
@@ -63,78 +66,77 @@ _OFFERED: Final = "a server that requires a token"
 # --- forms ----------------------------------------------------------------------------
 
 
-def _add_login_case(
+def _login_case(
     add: AddCase,
     id: str,
     title: str,
     *,
     expects: str,
-    find_problem: Callable[[Login], object],
     by_code: bool = False,
     **attributes: Any,
-) -> None:
-    """Add a case that looks at the login to a correct server.
+) -> Callable[[Change], Change]:
+    """Return a decorator: a case that looks at the login to a correct server.
 
-    `find_problem` returns the request or text that breaks the rule, or ``None``.
+    The function returns the request or text that breaks the rule, or ``None``.
     """
 
-    async def run(client: ClientSubject) -> None:
-        login = await need_login(client, by_code=by_code)
-        problem = find_problem(login)
-        if problem is not None:
-            client.raise_broken(expects, problem)
+    def decorate(find_problem: Change) -> Change:
+        async def run(client: ClientSubject) -> None:
+            login = await need_login(client, by_code=by_code)
+            if (problem := find_problem(login)) is not None:
+                client.raise_broken(expects, problem)
 
-    add(id, title, expects=expects, **{"sends": _OFFERED, **attributes})(run)
+        add(id, title, expects=expects, **{"sends": _OFFERED, **attributes})(run)
+        return find_problem
+
+    return decorate
 
 
-def _add_success_case(
+def _success_case(
+    add: AddCase, id: str, title: str, *, paths: tuple[str, ...] = (), **attributes: Any
+) -> Callable[[Change], Change]:
+    """Return a decorator: a case with an unusual server, to which a client must log in.
+
+    The function changes the server; `paths` are requested in this order, and others
+    between them.
+    """
+    expects = "a login, and a request with its token"
+
+    def decorate(change: Change) -> Change:
+        async def run(client: ClientSubject) -> None:
+            # Clients of 2025-03-26 need not be able to log in to the usual server.
+            is_old = client.revision.name < "2025-06-18"
+            login = Login(client) if is_old else await begin_login(client)
+            change(login)
+            await login.run()
+            found = [s.path for s in login.steps if s.kind in {"resource", "metadata"}]
+            known = [path for path in dict.fromkeys(found) if path in paths]
+            if known != list(paths) or not login.accepted:
+                await begin_login(client)  # absent if the client cannot log in
+                client.raise_broken(expects, _describe(login))
+
+        add(id, title, expects=expects, **attributes)(run)
+        return change
+
+    return decorate
+
+
+def _refusal_case(
     add: AddCase,
     id: str,
     title: str,
     *,
-    change: Callable[[Login], object],
-    expects: str = "a login, and a request with its token",
-    paths: tuple[str, ...] = (),
-    **attributes: Any,
-) -> None:
-    """Add a case with an unusual but valid server: the client must log in.
-
-    `paths` are requested in this order; others may be requested between them.
-    """
-
-    async def run(client: ClientSubject) -> None:
-        # Clients of 2025-03-26 need not be able to log in to the usual server.
-        is_old = client.revision.name < "2025-06-18"
-        login = Login(client) if is_old else await begin_login(client)
-        change(login)
-        await login.run()
-        requested = [s.path for s in login.steps if s.kind in {"resource", "metadata"}]
-        known = [path for path in dict.fromkeys(requested) if path in paths]
-        if known != list(paths) or not login.accepted:
-            await begin_login(client)  # absent if the client cannot log in
-            client.raise_broken(expects, _describe(login))
-
-    add(id, title, expects=expects, **attributes)(run)
-
-
-def _add_refusal_case(
-    add: AddCase,
-    id: str,
-    title: str,
-    *,
-    change: Callable[[Login], object],
     after: str,
     unwanted: tuple[str, ...] = ("token",),
     by_code: bool = True,
     **attributes: Any,
-) -> None:
-    """Add a case in which the client must end the login.
+) -> Callable[[Change], Change]:
+    """Return a decorator: a case with a server at which a client must end the login.
 
     Args:
         add: A method of the family.
         id: The id of the case.
         title: The rule in one sentence.
-        change: Changes the server before the client runs.
         after: The kind of the request whose answer the client must refuse.
         unwanted: The kinds of the requests that the client must not send.
         by_code: Whether the case needs the authorization code grant.
@@ -142,19 +144,23 @@ def _add_refusal_case(
     """
     expects = f"no {' or '.join(unwanted)} request"
 
-    async def run(client: ClientSubject) -> None:
-        login = await begin_login(client, by_code=by_code)
-        change(login)
-        await login.run()
-        if not login.find(after):
-            client.raise_absent(f"{after} request")
-        for kind in unwanted:
-            for step in login.find(kind):
-                client.raise_broken(expects, step)
-        if login.hang is not None:
-            raise login.hang
+    def decorate(change: Change) -> Change:
+        async def run(client: ClientSubject) -> None:
+            login = await begin_login(client, by_code=by_code)
+            change(login)
+            await login.run()
+            if not login.find(after):
+                client.raise_absent(f"{after} request")
+            for step in login.steps:
+                if step.kind in unwanted:
+                    client.raise_broken(expects, step)
+            if login.hang is not None:
+                raise login.hang
 
-    add(id, title, expects=expects, **attributes)(run)
+        add(id, title, expects=expects, **attributes)(run)
+        return change
+
+    return decorate
 
 
 def _describe(login: Login) -> str:
@@ -166,89 +172,86 @@ def _describe(login: Login) -> str:
 # --- discovery ------------------------------------------------------------------------
 
 
-def _elsewhere(login: Login) -> None:
-    login.resource_paths = ["/metadata/of-mcp"]
-    login.challenge["resource_metadata"] = "{origin}/metadata/of-mcp"
-
-
-_add_success_case(
+@_success_case(
     case.must,
     "C-AUTH-08.a",
     "a client reads the metadata at the URL that the challenge names",
     source=_RESOURCE,
     rules=("AUTH-04", "AUTH-07"),
-    change=_elsewhere,
     paths=("/metadata/of-mcp",),
     sends="401 with `resource_metadata` at another path than the well-known ones",
     why="the client finds no authorization server",
 )
+def _elsewhere(login: Login) -> None:
+    login.resource_paths = ["/metadata/of-mcp"]
+    login.challenge["resource_metadata"] = "{origin}/metadata/of-mcp"
 
 
+@_success_case(
+    newer.must,
+    "C-AUTH-07.a",
+    "without `resource_metadata` the well-known URIs are requested: with the path, then"
+    " at the root",
+    source=_RESOURCE,
+    paths=(RESOURCE_METADATA + ENDPOINT, RESOURCE_METADATA),
+    sends="401 without `resource_metadata`, and metadata at the root only",
+    why="the client finds no authorization server, or that of another server",
+)
 def _at_the_root(login: Login) -> None:
     del login.challenge["resource_metadata"]
     login.resource_paths = [RESOURCE_METADATA]
     login.resource["resource"] = "{origin}"
 
 
-_add_success_case(
-    newer.must,
-    "C-AUTH-07.a",
-    "without `resource_metadata` the well-known URIs are requested: with the path, then"
-    " at the root",
-    source=_RESOURCE,
-    change=_at_the_root,
-    paths=(RESOURCE_METADATA + ENDPOINT, RESOURCE_METADATA),
-    sends="401 without `resource_metadata`, and metadata at the root only",
-    why="the client finds no authorization server, or that of another server",
+@_success_case(
+    case.robust,
+    "C-G30.a",
+    "a challenge in other case, after another one with quoted commas, is read",
+    sends='`WWW-Authenticate: Basic realm="a, Bearer b", bearer realm="c", ...`',
+    why="servers and proxies offer several schemes in one header field",
 )
-
-
 def _quoted_challenges(login: Login) -> None:
     _elsewhere(login)
     login.scheme = 'Basic realm="a, Bearer b", bearer realm="c", '
 
 
-_add_success_case(
-    case.robust,
-    "C-G30.a",
-    "a challenge in other case, after another one with quoted commas, is read",
-    change=_quoted_challenges,
-    sends='`WWW-Authenticate: Basic realm="a, Bearer b", bearer realm="c", ...`',
-    why="servers and proxies offer several schemes in one header field",
+@_success_case(
+    case.must,
+    "C-AUTH-12.a",
+    "without metadata of the resource, the server's own origin is the issuer",
+    revisions=("2025-03-26",),
+    source=f"{_PAGE}#server-metadata-discovery",
+    paths=(METADATA,),
+    sends="401 without metadata of the resource; the server is its own issuer",
+    why="servers of this revision are their own authorization servers",
 )
-
-
 def _own_issuer(login: Login) -> None:
     login.challenge = {"realm": "mcp"}
     login.resource_paths = []
     login.is_own_issuer = True
 
 
-_add_success_case(
+@_success_case(
     case.must,
-    "C-AUTH-12.a",
-    "without metadata of the resource, the server's own origin is the issuer",
+    "C-AUTH-12.b",
+    "without any metadata, /register, /authorize and /token are the endpoints",
     revisions=("2025-03-26",),
     source=f"{_PAGE}#server-metadata-discovery",
-    change=_own_issuer,
-    paths=(METADATA,),
-    sends="401 without metadata of the resource; the server is its own issuer",
-    why="servers of this revision are their own authorization servers",
+    sends="401, and 404 to each request of metadata; the server is its own issuer",
+    why="servers of this revision need not have metadata",
 )
+def _no_metadata(login: Login) -> None:
+    _own_issuer(login)
+    login.issuer.metadata_paths = []
+    login.issuer.endpoints = DEFAULT_ENDPOINTS
 
 
-def _path_and_openid(login: Login) -> None:
-    login.issuer.path = "/tenant"
-    login.issuer.metadata_paths = ["/tenant" + OPENID_METADATA]
-
-
-_add_success_case(
+@_success_case(
     newer.must,
     "C-ASM-03.a",
     "metadata of an issuer with a path is requested at three URLs, in order",
     source=_ISSUER,
     rules=("ASM-02",),
-    change=_path_and_openid,
     paths=(
         METADATA + "/tenant",
         OPENID_METADATA + "/tenant",
@@ -257,63 +260,59 @@ _add_success_case(
     sends="metadata at the last of the three URLs only",
     why="providers with several tenants serve their metadata at one of them",
 )
+def _path_and_openid(login: Login) -> None:
+    login.issuer.path = "/tenant"
+    login.issuer.metadata_paths = ["/tenant" + OPENID_METADATA]
 
 
-def _openid_only(login: Login) -> None:
-    login.issuer.metadata_paths = [OPENID_METADATA]
-
-
-_add_success_case(
+@_success_case(
     newer.must,
     "C-ASM-04.a",
     "an issuer without a path: OAuth metadata is requested, then OpenID's",
     source=_ISSUER,
     rules=("ASM-02",),
-    change=_openid_only,
     paths=(METADATA, OPENID_METADATA),
     sends="OpenID metadata only",
     why="OpenID providers often have no other metadata",
 )
+def _openid_only(login: Login) -> None:
+    login.issuer.metadata_paths = [OPENID_METADATA]
 
-_add_refusal_case(
+
+_refusal_case(
     case.must,
     "C-AUTH-09.a",
     "metadata whose `resource` is another server is refused",
     source=_RESOURCE,
-    change=lambda login: login.resource.update(resource="https://mcp.example.com/mcp"),
     after="resource",
     unwanted=("authorization", "token"),
     by_code=False,
     sends="metadata with the `resource` https://mcp.example.com/mcp",
     why="a hostile server obtains a token for another server",
-)
+)(lambda login: login.resource.update(resource="https://mcp.example.com/mcp"))
 
-_add_refusal_case(
+_refusal_case(
     modern.must,
     "C-ASM-05.a",
     "metadata with another `issuer` is not used",
     source=_ISSUER,
-    change=lambda login: login.issuer.document.update(issuer="https://as.example.com"),
     after="metadata",
     unwanted=("registration", "authorization", "token"),
     by_code=False,
     sends="metadata with the `issuer` https://as.example.com",
     why="an attacker mixes up two authorization servers",
-)
+)(lambda login: login.issuer.document.update(issuer="https://as.example.com"))
 
-_add_refusal_case(
+_refusal_case(
     newer.must,
     "C-ASM-07.a",
     "a client refuses an authorization server without PKCE",
     source=_CODE,
-    change=lambda login: login.issuer.document.update(
-        code_challenge_methods_supported=None
-    ),
     after="metadata",
     unwanted=("authorization", "token"),
     sends="metadata without `code_challenge_methods_supported`",
     why="an intercepted code can be exchanged by anybody",
-)
+)(lambda login: login.issuer.document.update(code_challenge_methods_supported=None))
 
 
 # --- registration ---------------------------------------------------------------------
@@ -326,20 +325,17 @@ def _need_registration(login: Login) -> Step:
     return steps[0]
 
 
-def _without_application_type(login: Login) -> object:
-    step = _need_registration(login)
-    return None if step.values.get("application_type") in {"native", "web"} else step
-
-
-_add_login_case(
+@_login_case(
     modern.must,
     "C-REG-08.a",
     "a registration names its `application_type`",
     source=f"{_PAGE}#application-type-and-redirect-uri-constraints",
     expects="`application_type` is `native` or `web`",
-    find_problem=_without_application_type,
     why="servers refuse loopback redirect URIs of the default type `web`",
 )
+def _without_application_type(login: Login) -> object:
+    step = _need_registration(login)
+    return None if step.values.get("application_type") in {"native", "web"} else step
 
 
 def _authentication(step: Step) -> str:
@@ -409,6 +405,31 @@ async def metadata_document(client: ClientSubject) -> None:
     client.raise_absent("client id metadata document")
 
 
+@newer.should(
+    "C-REG-01.a",
+    "a client id metadata document is preferred to a registration",
+    source=f"{_PAGE}#client-id-metadata-documents",
+    rules=("REG-02",),
+    sends="`client_id_metadata_document_supported`, without a registration endpoint, "
+    "and then with one",
+    expects="no registration by a client that has a metadata document",
+    why="each registration leaves a further client at the authorization server",
+)
+async def document_preferred(client: ClientSubject) -> None:
+    await need_login(client, by_code=True)
+    for subject in (client.again(), client):
+        login = await begin_login(subject)
+        login.issuer.document["client_id_metadata_document_supported"] = True
+        if subject is not client:
+            login.issuer.document["registration_endpoint"] = None
+        await login.run()
+        ids = [str(s.values.get("client_id")) for s in login.find("authorization")]
+        if subject is not client and not any(id.startswith("https:") for id in ids):
+            client.raise_absent("client id metadata document")
+    for step in login.find("registration"):
+        client.raise_broken("the URL of the document as `client_id`", step)
+
+
 @modern.must(
     "C-REG-10.a",
     "credentials of one authorization server are never sent to another one",
@@ -445,6 +466,15 @@ async def other_issuer(client: ClientSubject) -> None:
 # --- the authorization request and its response ---------------------------------------
 
 
+@_login_case(
+    case.must,
+    "C-FLOW-01.a",
+    "each login uses PKCE",
+    source=_CODE,
+    by_code=True,
+    expects="a `code_challenge`, and a `code_verifier` that matches it",
+    why="an intercepted code can be exchanged by anybody",
+)
 def _wrong_verifier(login: Login) -> object:
     challenges = {}
     for step in login.find("authorization"):
@@ -460,35 +490,20 @@ def _wrong_verifier(login: Login) -> object:
     return None
 
 
-_add_login_case(
-    case.must,
-    "C-FLOW-01.a",
-    "each login uses PKCE",
-    source=_CODE,
-    by_code=True,
-    expects="a `code_challenge`, and a `code_verifier` that matches it",
-    find_problem=_wrong_verifier,
-    why="an intercepted code can be exchanged by anybody",
-)
-
-
-def _other_method(login: Login) -> object:
-    for step in login.find("authorization"):
-        if step.values.get("code_challenge_method") != "S256":
-            return step
-    return None
-
-
-_add_login_case(
+@_login_case(
     newer.must,
     "C-FLOW-01.b",
     "PKCE uses the method S256",
     source=_CODE,
     by_code=True,
     expects="`code_challenge_method=S256`",
-    find_problem=_other_method,
     why="the verifier is readable in the authorization URL",
 )
+def _other_method(login: Login) -> object:
+    for step in login.find("authorization"):
+        if step.values.get("code_challenge_method") != "S256":
+            return step
+    return None
 
 
 def _other_resource(login: Login, *, is_refresh: bool = False) -> object:
@@ -502,42 +517,51 @@ def _other_resource(login: Login, *, is_refresh: bool = False) -> object:
     return None
 
 
-_add_login_case(
+_login_case(
     case.must,
     "C-FLOW-02.a",
     "authorization and token requests name the server as their `resource`",
     source=f"{_PAGE}#resource-parameter-implementation",
     rules=("FLOW-03",),
     expects="`resource` with the URL of the server",
-    find_problem=_other_resource,
     why="the token is valid for other servers too, or for none",
-)
+)(_other_resource)
 
-_add_login_case(
+
+_login_case(
     case.should,
     "C-FLOW-09.a",
     "an authorization request has a `state`",
     source=_REDIRECTION,
     by_code=True,
     expects="the parameter `state`",
-    find_problem=lambda login: next(
-        (s for s in login.find("authorization") if not s.values.get("state")), None
-    ),
     why="an attacker logs the user in to a foreign account",
+)(
+    lambda login: next(
+        (s for s in login.find("authorization") if not s.values.get("state")), None
+    )
 )
 
-_add_refusal_case(
+_refusal_case(
     case.should,
     "C-FLOW-09.b",
     "a redirect with another `state` is discarded",
     source=_REDIRECTION,
-    change=lambda login: login.issuer.redirect.update(state="another"),
     after="authorization",
     sends="a redirect with a code and `state=another`",
     why="an attacker logs the user in to a foreign account",
+)(lambda login: login.issuer.redirect.update(state="another"))
+
+
+@_login_case(
+    case.must,
+    "C-FLOW-10.a",
+    "the redirect URI is https, or on the user's machine",
+    source=f"{_PAGE}#communication-security",
+    by_code=True,
+    expects="`redirect_uri` with https or a loopback host",
+    why="others on the network read the code",
 )
-
-
 def _unsafe_redirect(login: Login) -> object:
     for step in login.find("authorization"):
         url = urlsplit(str(step.values.get("redirect_uri")))
@@ -547,18 +571,6 @@ def _unsafe_redirect(login: Login) -> object:
     return None
 
 
-_add_login_case(
-    case.must,
-    "C-FLOW-10.a",
-    "the redirect URI is https, or on the user's machine",
-    source=f"{_PAGE}#communication-security",
-    by_code=True,
-    expects="`redirect_uri` with https or a loopback host",
-    find_problem=_unsafe_redirect,
-    why="others on the network read the code",
-)
-
-
 def _without_port(uri: object) -> str:
     url = urlsplit(str(uri))
     if not is_loopback(url.hostname or ""):
@@ -566,6 +578,15 @@ def _without_port(uri: object) -> str:
     return f"{url.scheme}://{url.hostname}{url.path}?{url.query}"
 
 
+@_login_case(
+    case.must,
+    "C-FLOW-10.b",
+    "the redirect URI is registered, and equal in both requests",
+    source=_REDIRECTION,
+    by_code=True,
+    expects="one `redirect_uri` in the registration and the requests",
+    why="authorization servers refuse the request",
+)
 def _changed_redirect(login: Login) -> object:
     used = {s.values.get("redirect_uri") for s in login.find("authorization")}
     for step in login.find("token"):
@@ -584,18 +605,6 @@ def _changed_redirect(login: Login) -> object:
     return None
 
 
-_add_login_case(
-    case.must,
-    "C-FLOW-10.b",
-    "the redirect URI is registered, and equal in both requests",
-    source=_REDIRECTION,
-    by_code=True,
-    expects="one `redirect_uri` in the registration and the requests",
-    find_problem=_changed_redirect,
-    why="authorization servers refuse the request",
-)
-
-
 def _change_response(login: Login, iss: str | None, *, is_promised: bool) -> None:
     issuer = login.issuer
     name = "authorization_response_iss_parameter_supported"
@@ -603,32 +612,37 @@ def _change_response(login: Login, iss: str | None, *, is_promised: bool) -> Non
     issuer.redirect["iss"] = iss
 
 
-_add_refusal_case(
+_refusal_case(
     modern.must,
     "C-FLOW-05.a",
     "a response with another `iss` is refused, also where none is promised",
     source=_RESPONSE,
     rules=("FLOW-04",),
-    change=lambda login: _change_response(
-        login, "https://as.example.com", is_promised=False
-    ),
     after="authorization",
     sends="a redirect with `iss=https://as.example.com`",
     why="an attacker mixes up two authorization servers and gets the code",
-)
+)(lambda login: _change_response(login, "https://as.example.com", is_promised=False))
 
-_add_refusal_case(
+_refusal_case(
     modern.must,
     "C-FLOW-05.b",
     "a response without the promised `iss` is refused",
     source=_RESPONSE,
-    change=lambda login: _change_response(login, None, is_promised=True),
     after="authorization",
     sends="`authorization_response_iss_parameter_supported`, but no `iss`",
     why="an attacker mixes up two authorization servers and gets the code",
+)(lambda login: _change_response(login, None, is_promised=True))
+
+
+@_refusal_case(
+    modern.must,
+    "C-FLOW-06.a",
+    "`iss` is compared without normalization",
+    source=_RESPONSE,
+    after="authorization",
+    sends="a redirect whose `iss` has an additional slash at its end",
+    why="issuers that differ only in this may belong to different tenants",
 )
-
-
 def _almost_equal(login: Login) -> None:
     # The origin is known only while the endpoint listens.
     login.on_open = lambda: _change_response(
@@ -636,26 +650,14 @@ def _almost_equal(login: Login) -> None:
     )
 
 
-_add_refusal_case(
-    modern.must,
-    "C-FLOW-06.a",
-    "`iss` is compared without normalization",
-    source=_RESPONSE,
-    change=_almost_equal,
-    after="authorization",
-    sends="a redirect whose `iss` has an additional slash at its end",
-    why="issuers that differ only in this may belong to different tenants",
-)
-
-_add_refusal_case(
+_refusal_case(
     case.robust,
     "C-G31.a",
     "a login that the user refuses ends without a token request",
-    change=lambda login: login.issuer.redirect.update(code=None, error="access_denied"),
     after="authorization",
     sends="a redirect with `error=access_denied`",
     why="the client asks the user again, or sends a code that it does not have",
-)
+)(lambda login: login.issuer.redirect.update(code=None, error="access_denied"))
 
 
 # --- scopes ---------------------------------------------------------------------------
@@ -667,12 +669,7 @@ def _requested_scopes(login: Login) -> set[str]:
     return steps[0].scopes if steps else set()
 
 
-def _other_scopes(login: Login) -> object:
-    scopes = _requested_scopes(login)
-    return None if READ in scopes and WRITE not in scopes else f"scope={scopes or ''}"
-
-
-_add_login_case(
+@_login_case(
     newer.should,
     "C-FLOW-13.a",
     "a login requests the scopes of the challenge",
@@ -680,9 +677,11 @@ _add_login_case(
     rules=("FLOW-12", "FLOW-33"),
     sends=f'401 with `scope="{READ}"`; the metadata lists {WRITE} too',
     expects=f"scope={READ}",
-    find_problem=_other_scopes,
     why="the user grants too much, or the token is refused",
 )
+def _other_scopes(login: Login) -> object:
+    scopes = _requested_scopes(login)
+    return None if READ in scopes and WRITE not in scopes else f"scope={scopes or ''}"
 
 
 @newer.should(
@@ -839,6 +838,14 @@ _add_loop_case(
 # --- tokens ---------------------------------------------------------------------------
 
 
+@_login_case(
+    case.must,
+    "C-FLOW-20.a",
+    "each HTTP request after the login has the token",
+    source=_REQUIREMENTS,
+    expects="`Authorization: Bearer` in each request",
+    why="the server refuses the request",
+)
 def _without_token(login: Login) -> object:
     begin = login.steps.index(login.accepted[0])
     for step in login.steps[begin:]:
@@ -849,29 +856,27 @@ def _without_token(login: Login) -> object:
     return None
 
 
-_add_login_case(
-    case.must,
-    "C-FLOW-20.a",
-    "each HTTP request after the login has the token",
-    source=_REQUIREMENTS,
-    expects="`Authorization: Bearer` in each request",
-    find_problem=_without_token,
-    why="the server refuses the request",
-)
-
-_add_login_case(
+_login_case(
     case.must,
     "C-FLOW-20.b",
     "a token is never in the query of a URL",
     source=_REQUIREMENTS,
     expects="the token in `Authorization` only",
-    find_problem=lambda login: next(
-        (s for s in login.steps if any(t in s.request.path for t in login.tokens)), None
-    ),
     why="servers and proxies log URLs",
+)(
+    lambda login: next(
+        (s for s in login.steps if any(t in s.request.path for t in login.tokens)), None
+    )
 )
 
 
+@_success_case(
+    case.robust,
+    "C-F38.b",
+    "a token response in other case, with the required members only, is used",
+    sends="`token_type` bEARER, no `expires_in`, `scope`, `refresh_token`",
+    why="authorization servers differ in these members",
+)
 def _other_token_response(login: Login) -> None:
     login.issuer.tokens = {
         "token_type": "bEARER",
@@ -880,16 +885,6 @@ def _other_token_response(login: Login) -> None:
         "scope": None,
         "not_before_policy": 0,
     }
-
-
-_add_success_case(
-    case.robust,
-    "C-F38.b",
-    "a token response in other case, with the required members only, is used",
-    change=_other_token_response,
-    sends="`token_type` bEARER, no `expires_in`, `scope`, `refresh_token`",
-    why="authorization servers differ in these members",
-)
 
 
 @case.robust(

@@ -17,7 +17,11 @@ from mcpwire.check.clients.cases._asking import (
     sample,
 )
 from mcpwire.check.clients.cases._canary import Canary
-from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
+from mcpwire.check.clients.cases._forms import (
+    before_first_answer,
+    observed_case,
+    undisturbed_case,
+)
 from mcpwire.check.schemas import load_validators
 from mcpwire.check.subject import printable
 
@@ -88,22 +92,19 @@ async def roots_undeclared(client: ClientSubject) -> None:
         client.raise_broken("the error -32601", response.raw)
 
 
-def _undeclared_list_change(client: ClientSubject) -> object:
-    if client.facts.declares("roots.listChanged"):
-        return None
-    return client.sent("notifications/roots/list_changed")[0].raw
-
-
-add_observed_case(
+@observed_case(
     case.must,
     "C-ROOT-01.a",
     "a client that reports changes of its roots declares roots.listChanged",
     source="client/roots#capabilities",
     needs=("sends:notifications/roots/list_changed",),
     expects="roots.listChanged in its capabilities",
-    find_problem=_undeclared_list_change,
     why="servers read the roots once, and never again",
 )
+def _undeclared_list_change(client: ClientSubject) -> object:
+    if client.facts.declares("roots.listChanged"):
+        return None
+    return client.sent("notifications/roots/list_changed")[0].raw
 
 
 @case.must(
@@ -337,23 +338,17 @@ async def url_not_requested(client: ClientSubject) -> None:
         client.raise_broken("no request to that server", canary.requests[0])
 
 
-def _complete_unknown(client: ClientSubject) -> None:
-    async def answer(exchange: Exchange) -> None:
-        method = "notifications/elicitation/complete"
-        await exchange.notify(method, {"elicitationId": "mcpwire-unknown"})
-        await exchange.correct()
-
-    client.first = answer
-
-
-add_undisturbed_case(
+@undisturbed_case(
     case.must,
     "C-ELIC-23.a",
     "the end of an unknown elicitation is ignored",
     source="client/elicitation#completion-notifications-for-url-mode-elicitation",
     revisions=_TASKS,
     needs=("elicitation.url",),
-    change=_complete_unknown,
     sends="`notifications/elicitation/complete` with an unknown id",
     why="the notification may be late, or belong to an earlier session",
 )
+@before_first_answer
+async def _complete_unknown(exchange: Exchange) -> None:
+    method = "notifications/elicitation/complete"
+    await exchange.notify(method, {"elicitationId": "mcpwire-unknown"})

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from mcpwire.check.case import LEGACY, MODERN, Family, Start
 from mcpwire.check.clients.cases._forms import (
     OPERATIONS,
-    add_observed_case,
-    add_undisturbed_case,
+    answering,
+    observed_case,
+    undisturbed_case,
 )
-from mcpwire.check.clients.items import correct_result
 from mcpwire.check.subject import META, printable
 
 if TYPE_CHECKING:
@@ -65,29 +65,21 @@ async def no_mutual_version(client: ClientSubject) -> None:
 
 def _answer_discover(client: ClientSubject, **members: Any) -> None:
     """Let the server change members of the result of `server/discover`."""
-
-    async def answer(exchange: Exchange) -> None:
-        result = correct_result(client, "server/discover", exchange.params)
-        await exchange.answer({**result, **members})
-
-    client.answers["server/discover"] = answer
+    client.change_result("server/discover", lambda result: {**result, **members})
 
 
-def _unknown_versions(client: ClientSubject) -> None:
-    versions = [_UNKNOWN[0], "2026-07-28-draft", "", client.revision.name]
-    _answer_discover(client, supportedVersions=versions)
-
-
-add_undisturbed_case(
+@undisturbed_case(
     case.should,
     "C-VER-03.c",
     "of several versions a client chooses one that it supports",
     source=_NEGOTIATION,
     needs=("sends:server/discover",),
-    change=_unknown_versions,
     sends="`supportedVersions` with unknown versions before the client's own",
     why="the client stops working when a server supports a newer version",
 )
+def _unknown_versions(client: ClientSubject) -> None:
+    versions = [_UNKNOWN[0], "2026-07-28-draft", "", client.revision.name]
+    _answer_discover(client, supportedVersions=versions)
 
 
 @case.should(
@@ -145,19 +137,14 @@ fallback = FAMILY.with_defaults(
 
 def _add_fallback_case(id: str, sends: str, answer: Answer, **attributes: Any) -> None:
     """Add a case in which a server of the session era answers `server/discover`."""
-
-    def change(client: ClientSubject) -> None:
-        client.answers["server/discover"] = answer
-
     title = f"after {sends} to `server/discover` a client sends `initialize`"
-    add_undisturbed_case(
+    undisturbed_case(
         attributes.pop("add", fallback.robust),
         id,
         title,
-        change=change,
         sends=f"{sends} as the response to `server/discover`",
         **{"transports": ("http",), **attributes},
-    )
+    )(answering("server/discover")(answer))
 
 
 def _fail(code: int, text: str) -> Answer:
@@ -211,6 +198,13 @@ def _await_initialize(client: ClientSubject) -> asyncio.Event:
     return answered
 
 
+@undisturbed_case(
+    fallback.robust,
+    "C-VER-12.b",
+    "if the server's process ends at `server/discover` a client starts it again",
+    transports=("stdio",),
+    sends="the end of the process as the response to `server/discover`",
+)
 def _exit(client: ClientSubject) -> None:
     answered = _await_initialize(client)
 
@@ -221,6 +215,14 @@ def _exit(client: ClientSubject) -> None:
     client.answers["server/discover"] = end
 
 
+@undisturbed_case(
+    fallback.robust,
+    "C-VER-12.c",
+    "without a response to `server/discover` a client sends `initialize`",
+    transports=("stdio",),
+    is_quick=False,
+    sends="no response to `server/discover` until `initialize` is answered",
+)
 def _stay_silent(client: ClientSubject) -> None:
     answered = _await_initialize(client)
     client.run_s = max(client.run_s, _MAX_PROBE_S)
@@ -232,23 +234,6 @@ def _stay_silent(client: ClientSubject) -> None:
     client.answers["server/discover"] = answer_late
 
 
-add_undisturbed_case(
-    fallback.robust,
-    "C-VER-12.b",
-    "if the server's process ends at `server/discover` a client starts it again",
-    transports=("stdio",),
-    change=_exit,
-    sends="the end of the process as the response to `server/discover`",
-)
-add_undisturbed_case(
-    fallback.robust,
-    "C-VER-12.c",
-    "without a response to `server/discover` a client sends `initialize`",
-    transports=("stdio",),
-    is_quick=False,
-    change=_stay_silent,
-    sends="no response to `server/discover` until `initialize` is answered",
-)
 _add_fallback_case(
     "C-VER-13.a",
     "HTTP status 400 without a body",
@@ -269,6 +254,14 @@ _add_fallback_case(
 )
 
 
+@observed_case(
+    FAMILY.robust,
+    "C-VER-14.a",
+    "`initialize` proposes no version of the stateless era, nor has it as header field",
+    revisions=LEGACY,
+    expects="a protocol version that has a handshake",
+    why="servers of both eras treat the request as one without a session",
+)
 def _modern_proposal(client: ClientSubject) -> object:
     for message in client.sent("initialize"):
         if message.params.get("protocolVersion") in MODERN:
@@ -280,17 +273,14 @@ def _modern_proposal(client: ClientSubject) -> object:
     return None
 
 
-add_observed_case(
+@observed_case(
     FAMILY.robust,
-    "C-VER-14.a",
-    "`initialize` proposes no version of the stateless era, nor has it as header field",
+    "C-D72.a",
+    "a session has no metadata and no header field of the stateless era",
     revisions=LEGACY,
-    expects="a protocol version that has a handshake",
-    find_problem=_modern_proposal,
+    expects="after initialize no stateless version in _meta or MCP-Protocol-Version",
     why="servers of both eras treat the request as one without a session",
 )
-
-
 def _modern_meta(client: ClientSubject) -> object:
     methods = [message.method for message in client.messages]
     for message in client.messages[methods.index("initialize") :]:
@@ -310,14 +300,3 @@ def _modern_meta(client: ClientSubject) -> object:
         if is_session and not is_probe and version in MODERN:
             return f"MCP-Protocol-Version: {version} with {printable(request.body)}"
     return None
-
-
-add_observed_case(
-    FAMILY.robust,
-    "C-D72.a",
-    "a session has no metadata and no header field of the stateless era",
-    revisions=LEGACY,
-    expects="after initialize no stateless version in _meta or MCP-Protocol-Version",
-    find_problem=_modern_meta,
-    why="servers of both eras treat the request as one without a session",
-)

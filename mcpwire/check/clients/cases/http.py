@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, Start, since
 from mcpwire.check.cases._http import EVENTS, HTTP, JSON, SESSIONS, STREAMABLE
-from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
+from mcpwire.check.clients.cases._forms import observed_case, undisturbed_case
 from mcpwire.check.clients.cases._http import (
     add_ending_case,
     answer_first,
     describe_request,
     endpoint_requests,
+    find_field,
     http_request,
     later_requests,
     send_as_event,
@@ -49,18 +50,25 @@ def _post_without(client: ClientSubject, *media_types: str) -> object:
     return None
 
 
-add_observed_case(
+observed_case(
     case.must,
     "C-LHTTP-02.a",
     "each POST accepts application/json and text/event-stream",
     source=_POST,
     rules=("TR-HTTP-07",),
     expects="an Accept field that lists both media types",
-    find_problem=lambda client: _post_without(client, JSON, EVENTS),
     why="servers answer any other request with 406",
+)(lambda client: _post_without(client, JSON, EVENTS))
+
+
+@observed_case(
+    versioned.must,
+    "C-LHTTP-03.a",
+    "the body of each POST is one message",
+    source=_POST,
+    expects="one request, notification or response",
+    why="servers refuse a list of messages",
 )
-
-
 def _body_of_several(client: ClientSubject) -> object:
     for request in endpoint_requests(client, "POST"):
         message = loads(request.body)
@@ -69,17 +77,13 @@ def _body_of_several(client: ClientSubject) -> object:
     return None
 
 
-add_observed_case(
-    versioned.must,
-    "C-LHTTP-03.a",
-    "the body of each POST is one message",
-    source=_POST,
-    expects="one request, notification or response",
-    find_problem=_body_of_several,
-    why="servers refuse a list of messages",
+@observed_case(
+    case.robust,
+    "C-E02.a",
+    "each POST has the Content-Type application/json",
+    expects=f"Content-Type: {JSON}",
+    why="servers refuse other types with 415, which protects them from web pages",
 )
-
-
 def _other_content_type(client: ClientSubject) -> object:
     for request in endpoint_requests(client, "POST"):
         value = request.value("content-type") or ""
@@ -88,54 +92,43 @@ def _other_content_type(client: ClientSubject) -> object:
     return None
 
 
-add_observed_case(
-    case.robust,
-    "C-E02.a",
-    "each POST has the Content-Type application/json",
-    expects=f"Content-Type: {JSON}",
-    find_problem=_other_content_type,
-    why="servers refuse other types with 415, which protects them from web pages",
-)
-
-
-def _without_version(client: ClientSubject) -> object:
-    for request in later_requests(client):
-        if not request.value(_VERSION):
-            return describe_request(request, _VERSION)
-    return None
-
-
-def _other_version(client: ClientSubject) -> object:
-    for request in later_requests(client):
-        if request.value(_VERSION) not in {None, client.revision.name}:
-            return describe_request(request, _VERSION)
-    return None
-
-
-add_observed_case(
+@observed_case(
     versioned.must,
     "C-LHTTP-29.a",
     "each request after `initialize` has the field MCP-Protocol-Version",
     source="basic/transports#protocol-version-header",
     expects="MCP-Protocol-Version on each POST, GET and DELETE",
-    find_problem=_without_version,
     why="servers assume revision 2025-03-26 without it",
 )
+def _without_version(client: ClientSubject) -> object:
+    return find_field(later_requests(client), _VERSION, lambda r: r.value(_VERSION))
 
-add_observed_case(
+
+@observed_case(
     versioned.should,
     "C-LHTTP-29.b",
     "MCP-Protocol-Version is the negotiated version",
     source="basic/transports#protocol-version-header",
     expects="the version of the server's answer to `initialize`",
-    find_problem=_other_version,
     why="servers refuse a version that they do not support with 400",
 )
+def _other_version(client: ClientSubject) -> object:
+    valid = {None, client.revision.name}
+    requests = later_requests(client)
+    return find_field(requests, _VERSION, lambda r: r.value(_VERSION) in valid)
 
 
 # --- valid but unusual responses ------------------------------------------------------
 
 
+@undisturbed_case(
+    once.robust,
+    "C-F24.a",
+    "a Content-Type may have parameters and upper-case letters",
+    sends="the types `Application/JSON; Charset=UTF-8` and "
+    "`Text/Event-Stream;charset=utf-8` in turn",
+    why="servers and proxies add a charset",
+)
 def _unusual_media_types(client: ClientSubject) -> None:
     count = 0
 
@@ -153,17 +146,13 @@ def _unusual_media_types(client: ClientSubject) -> None:
     client.send_result = send
 
 
-add_undisturbed_case(
+@undisturbed_case(
     once.robust,
-    "C-F24.a",
-    "a Content-Type may have parameters and upper-case letters",
-    change=_unusual_media_types,
-    sends="the types `Application/JSON; Charset=UTF-8` and "
-    "`Text/Event-Stream;charset=utf-8` in turn",
-    why="servers and proxies add a charset",
+    "C-F24.b",
+    "a JSON body may come in chunks",
+    sends="each result as JSON in chunks of one octet",
+    why="servers and proxies send bodies in chunks",
 )
-
-
 def _chunked_json(client: ClientSubject) -> None:
     async def send(exchange: Exchange, message: Any) -> None:
         message["result"].setdefault("_meta", {})["check/text"] = "é☃😀"
@@ -177,31 +166,25 @@ def _chunked_json(client: ClientSubject) -> None:
     client.send_result = send
 
 
-add_undisturbed_case(
-    once.robust,
-    "C-F24.b",
-    "a JSON body may come in chunks",
-    change=_chunked_json,
-    sends="each result as JSON in chunks of one octet",
-    why="servers and proxies send bodies in chunks",
-)
-
-
-def _empty_ok(client: ClientSubject) -> None:
-    client.accepted_status = 200
-
-
-add_undisturbed_case(
+@undisturbed_case(
     once.robust,
     "C-F25.a",
     "a notification may be answered with 200 and no body",
     revisions=SESSIONS,
-    change=_empty_ok,
     sends="200 without a Content-Type to each notification",
     why="many servers send 200 in place of 202",
 )
+def _empty_ok(client: ClientSubject) -> None:
+    client.accepted_status = 200
 
 
+@undisturbed_case(
+    once.robust,
+    "C-F23.a",
+    "a server may close a connection after each response",
+    sends="each response together with the end of its connection",
+    why="servers and load balancers close idle connections",
+)
 def _close_after_response(client: ClientSubject) -> None:
     async def on_http(request: HttpRequest) -> bool:
         if request.method != "POST":
@@ -214,16 +197,6 @@ def _close_after_response(client: ClientSubject) -> None:
         return True
 
     client.on_http = on_http
-
-
-add_undisturbed_case(
-    once.robust,
-    "C-F23.a",
-    "a server may close a connection after each response",
-    change=_close_after_response,
-    sends="each response together with the end of its connection",
-    why="servers and load balancers close idle connections",
-)
 
 
 # --- responses without an answer ------------------------------------------------------

@@ -10,7 +10,12 @@ import attrs
 from mcpwire.check.case import LEGACY, MODERN, Broken, Family, Start
 from mcpwire.check.cases._items import LISTS, ListKind
 from mcpwire.check.clients.cases._canary import Canary
-from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
+from mcpwire.check.clients.cases._forms import (
+    before_first_answer,
+    observed_case,
+    of_messages,
+    undisturbed_case,
+)
 from mcpwire.check.clients.items import ECHO, RESOURCE, text_result
 from mcpwire.check.clients.subject import MAX_REPEATS, UNDISTURBED
 from mcpwire.check.subject import printable
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.check.clients.cases._forms import AddCase
     from mcpwire.check.clients.http import HttpRequest
     from mcpwire.check.clients.subject import ClientSubject, Exchange
+    from mcpwire.check.subject import Message
 
     ResultChange = Callable[[dict[str, Any]], object]
 
@@ -197,9 +203,9 @@ async def cursor_of_other_session(client: ClientSubject) -> None:
     why="the client uses the processor and the memory until a user ends it",
 )
 async def cursor_repeats(client: ClientSubject) -> None:
-    again = partial(_answer_changed, lambda result: {**result, "nextCursor": "again"})
-    client.answers |= dict.fromkeys((kind.method for kind in LISTS), again)
-    await client.run()
+    for kind in LISTS:
+        client.change_result(kind.method, lambda r: {**r, "nextCursor": "again"})
+    await client.run(must_end=True)
     if not any("cursor" in message.params for message in client.messages):
         client.raise_absent("request of a second page")
 
@@ -224,14 +230,10 @@ def _add_results_case(
         if not any(client.facts.declares(f"sends:{method}") for method in changed):
             client.raise_absent(f"request of {', '.join(changed)}")
         for method, change in changed.items():
-            client.answers[method] = partial(_answer_changed, change)
+            client.change_result(method, change)
         await client.run_undisturbed()
 
     add(id, title, expects=UNDISTURBED, **attributes)(run)
-
-
-async def _answer_changed(change: ResultChange, exchange: Exchange) -> None:
-    await exchange.correct(change)
 
 
 _add_results_case(
@@ -415,8 +417,8 @@ async def invalid_tools(client: ClientSubject) -> None:
             await exchange.correct()
 
     client.answers["tools/call"] = call
-    client.answers["tools/list"] = partial(
-        _answer_changed, lambda r: {**r, "tools": [*invalid, *r["tools"]]}
+    client.change_result(
+        "tools/list", lambda r: {**r, "tools": [*invalid, *r["tools"]]}
     )
     await client.run_undisturbed()
 
@@ -439,8 +441,7 @@ _URIS: Final = [
 )
 async def uri_unchanged(client: ClientSubject) -> None:
     listed = [{"uri": uri, "name": f"resource-{i}"} for i, uri in enumerate(_URIS)]
-    change = partial(_answer_changed, lambda r: {**r, "resources": listed})
-    client.answers["resources/list"] = change
+    client.change_result("resources/list", lambda r: {**r, "resources": listed})
     await client.run()
     read = {str(m.params.get("uri")) for m in client.sent("resources/read")}
     usual = {key.removeprefix("resources/read ") for key in client.facts.sent}
@@ -474,24 +475,17 @@ for _id, _add, _revisions, _source in (
             schema = {"type": "object", "properties": {"text": remote}}
             tool = {**ECHO, "inputSchema": schema, "outputSchema": schema}
             structured = {"structuredContent": {"text": "hi"}}
-            changes: dict[str, ResultChange] = {
-                "tools/list": lambda r: {**r, "tools": [tool, *r["tools"][1:]]},
-                "tools/call": lambda r: {**r, **structured},
-            }
-            for method, change in changes.items():
-                client.answers[method] = partial(_answer_changed, change)
+            client.change_result(
+                "tools/list", lambda r: {**r, "tools": [tool, *r["tools"][1:]]}
+            )
+            client.change_result("tools/call", lambda r: {**r, **structured})
             await client.run()
         client.need_request("tools/list", "the request tools/list")
         if canary.requests:
             client.raise_broken("no request to that server", canary.requests[0])
 
 
-def _task_without_support(client: ClientSubject) -> object:
-    calls = client.sent("tools/call")
-    return next((call.raw for call in calls if "task" in call.params), None)
-
-
-add_observed_case(
+@observed_case(
     FAMILY.must,
     "C-T11-02.a",
     "no call asks for a task that the server does not support",
@@ -499,9 +493,11 @@ add_observed_case(
     revisions=("2025-11-25",),
     needs=("sends:tools/call",),
     expects="calls without the member `task`",
-    find_problem=_task_without_support,
     why="the client waits for a task, and the server has sent the result",
 )
+@of_messages
+def _asks_for_task(message: Message) -> bool:
+    return message.method == "tools/call" and "task" in message.params
 
 
 # --- notifications --------------------------------------------------------------------
@@ -519,29 +515,23 @@ _LEVELS: Final = {
 """Level -> data of a log message."""
 
 
-def _send_notifications(client: ClientSubject) -> None:
-    async def answer(exchange: Exchange) -> None:
-        for level, data in _LEVELS.items():
-            logger = {"logger": "check"} if level == "info" else {}
-            params = {"level": level, "data": data, **logger}
-            await exchange.notify("notifications/message", params)
-        for what in ("tools", "resources", "prompts"):
-            await exchange.notify(f"notifications/{what}/list_changed")
-        params = {"uri": "check://never-subscribed"}
-        await exchange.notify("notifications/resources/updated", params)
-        await exchange.correct()
-
-    client.first = answer
-
-
-add_undisturbed_case(
+@undisturbed_case(
     case.robust,
     "C-D45.a",
     "log messages of all levels and changes of lists and resources are accepted",
     revisions=LEGACY,
     rules=("RES-13", "LOG-05"),
-    change=_send_notifications,
     sends="a log message of each level with data of each JSON type, changes of all "
     "lists, and an update of a resource without a subscription",
     why="a server that reports much ends the client's connection",
 )
+@before_first_answer
+async def _send_notifications(exchange: Exchange) -> None:
+    for level, data in _LEVELS.items():
+        logger = {"logger": "check"} if level == "info" else {}
+        params = {"level": level, "data": data, **logger}
+        await exchange.notify("notifications/message", params)
+    for what in ("tools", "resources", "prompts"):
+        await exchange.notify(f"notifications/{what}/list_changed")
+    params = {"uri": "check://never-subscribed"}
+    await exchange.notify("notifications/resources/updated", params)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Finding, NoAnswer, Start, since
 from mcpwire.check.clients.cases._forms import (
-    add_observed_case,
-    add_undisturbed_case,
     answer_with,
     before_first_answer,
     handle_requests,
     need_ending,
     need_operation,
+    observed_case,
+    of_messages,
+    undisturbed_case,
 )
 from mcpwire.check.clients.items import correct_result
 from mcpwire.check.clients.subject import UNDISTURBED, id_key, make_message
@@ -38,6 +39,13 @@ session = own.with_defaults(revisions=LEGACY)
 # --- messages of the client -----------------------------------------------------------
 
 
+def is_integer_or_text(value: Any) -> bool:
+    """Return whether a value may be an id or a token."""
+    if isinstance(value, (int, float)):
+        return not isinstance(value, bool) and value == int(value)
+    return isinstance(value, str)
+
+
 def _is_message(value: Any) -> bool:
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
         return False
@@ -46,6 +54,14 @@ def _is_message(value: Any) -> bool:
     return ("result" in value) != ("error" in value)
 
 
+@observed_case(
+    FAMILY.must,
+    "C-RPC-01.a",
+    'each message is a JSON-RPC message with `"jsonrpc": "2.0"`',
+    source="basic/index#messages",
+    expects="only requests, notifications and responses of JSON-RPC 2.0",
+    why="servers refuse or drop other messages",
+)
 def _invalid_message(client: ClientSubject) -> object:
     for message in client.messages:
         is_line = client.transport == "stdio" and message.problem  # C-TR-STDIO-01.a
@@ -54,39 +70,31 @@ def _invalid_message(client: ClientSubject) -> object:
     return None
 
 
-add_observed_case(
-    FAMILY.must,
-    "C-RPC-01.a",
-    'each message is a JSON-RPC message with `"jsonrpc": "2.0"`',
-    source="basic/index#messages",
-    expects="only requests, notifications and responses of JSON-RPC 2.0",
-    find_problem=_invalid_message,
-    why="servers refuse or drop other messages",
-)
-
-
-def _invalid_id(client: ClientSubject) -> object:
-    for message in client.messages:
-        if message.method is not None and "id" in message.value:
-            id = message.value["id"]
-            is_integer = isinstance(id, (int, float)) and id == int(id)
-            if not (is_integer or isinstance(id, str)) or isinstance(id, bool):
-                return message.raw
-    return None
-
-
-add_observed_case(
+@observed_case(
     FAMILY.must,
     "C-RPC-03.a",
     "the id of a request is a string or an integer",
     source=_REQUESTS,
     rules=("RPC-04",),
     expects="no id that is null, a fraction or of another type",
-    find_problem=_invalid_id,
     why="servers refuse the request, or take it for a notification",
 )
+@of_messages
+def _has_invalid_id(message: Message) -> bool:
+    if message.method is None or "id" not in message.value:
+        return False
+    return not is_integer_or_text(message.value["id"])
 
 
+@observed_case(
+    FAMILY.must,
+    "C-RPC-05.a",
+    "each request of a session has an id of its own",
+    revisions=LEGACY,
+    source=_REQUESTS,
+    expects="no id twice in a session",
+    why="a late answer is taken for that of another request",
+)
 def _reused_id(client: ClientSubject) -> object:
     sessions: Iterable[list[Message]] = [c.messages for c in client.connections]
     if client.transport == "http":
@@ -113,70 +121,46 @@ def _repeated(messages: Iterable[Message]) -> bytes | None:
     return None
 
 
-add_observed_case(
-    FAMILY.must,
-    "C-RPC-05.a",
-    "each request of a session has an id of its own",
-    revisions=LEGACY,
-    source=_REQUESTS,
-    expects="no id twice in a session",
-    find_problem=_reused_id,
-    why="a late answer is taken for that of another request",
-)
-
-
-def _notification_with_id(client: ClientSubject) -> object:
-    for message in client.messages:
-        if (message.method or "").startswith("notifications/") and "id" in (
-            message.value
-        ):
-            return message.raw
-    return None
-
-
-add_observed_case(
+@observed_case(
     FAMILY.must,
     "C-RPC-11.a",
     "a notification has no id",
     source="basic/index#notifications",
     expects="notifications without an id",
-    find_problem=_notification_with_id,
     why="servers take it for a request and answer that they do not know it",
 )
+@of_messages
+def _is_notification_with_id(message: Message) -> bool:
+    is_notification = (message.method or "").startswith("notifications/")
+    return is_notification and "id" in message.value
 
 
-def _batch(client: ClientSubject) -> object:
-    raws = (m.raw for m in client.messages)
-    return next((raw for raw in raws if raw.lstrip().startswith(b"[")), None)
-
-
-add_observed_case(
+@observed_case(
     FAMILY.must,
     "C-RPC-15.a",
     "a client sends no batches",
     revisions=since("2025-06-18"),
     source="basic/transports",
     expects="each message alone, not in an array",
-    find_problem=_batch,
     why="servers of these revisions refuse arrays",
 )
+@of_messages
+def _is_in_batch(message: Message) -> bool:
+    return message.raw.lstrip().startswith(b"[")
 
 
-def _initialize_in_batch(client: ClientSubject) -> object:
-    raws = (m.raw for m in client.sent("initialize"))
-    return next((raw for raw in raws if raw.lstrip().startswith(b"[")), None)
-
-
-add_observed_case(
+@observed_case(
     FAMILY.must,
     "C-RPC-14.a",
     "`initialize` is not part of a batch",
     revisions=("2025-03-26",),
     source="basic/lifecycle#initialization",
     expects="`initialize` alone, not in an array",
-    find_problem=_initialize_in_batch,
     why="servers refuse all other requests before the handshake",
 )
+@of_messages
+def _is_initialize_in_batch(message: Message) -> bool:
+    return message.method == "initialize" and message.raw.lstrip().startswith(b"[")
 
 
 # --- responses to requests of the server ----------------------------------------------
@@ -305,19 +289,17 @@ async def no_response(client: ClientSubject) -> None:
 # --- unusual messages of the server ---------------------------------------------------
 
 
-async def _send_unknown_notifications(exchange: Exchange) -> None:
-    await exchange.notify("notifications/mcpwire", {"text": "unknown", "_meta": {}})
-    await exchange.notify("notifications/mcpwire/other")
-
-
-add_undisturbed_case(
+@undisturbed_case(
     FAMILY.robust,
     "C-A13.b",
     "an unknown notification of the server is ignored",
-    change=before_first_answer(_send_unknown_notifications),
     sends="unknown notifications, with and without params, before an answer",
     why="servers of newer revisions and with extensions send them",
 )
+@before_first_answer
+async def _send_unknown_notifications(exchange: Exchange) -> None:
+    await exchange.notify("notifications/mcpwire", {"text": "unknown", "_meta": {}})
+    await exchange.notify("notifications/mcpwire/other")
 
 
 def _add_unknown_members(value: Any) -> Any:
@@ -332,6 +314,14 @@ def _add_unknown_members(value: Any) -> Any:
     return {**members, "mcpwireUnknown": {"list": [1, None]}}
 
 
+@undisturbed_case(
+    FAMILY.robust,
+    "C-RPC-33.a",
+    "unknown members of results and capabilities are ignored",
+    sends="results, capabilities, tools and contents with a further member",
+    why="newer servers have further members",
+)
+@answer_with
 async def _answer_with_unknown_members(
     exchange: Exchange, message: dict[str, Any]
 ) -> None:
@@ -339,16 +329,15 @@ async def _answer_with_unknown_members(
     await exchange.finish({**message, "result": result})
 
 
-add_undisturbed_case(
+@undisturbed_case(
     FAMILY.robust,
-    "C-RPC-33.a",
-    "unknown members of results and capabilities are ignored",
-    change=answer_with(_answer_with_unknown_members),
-    sends="results, capabilities, tools and contents with a further member",
-    why="newer servers have further members",
+    "C-F14.a",
+    "responses with an unknown id, and second responses, are ignored",
+    rules=("CAN-07",),
+    transports=("stdio",),
+    sends="two responses with unknown ids and a second response before each answer",
+    why="one message of a faulty server ends all calls",
 )
-
-
 def _wrap_answers(client: ClientSubject) -> None:
     finished: list[Any] = []
 
@@ -362,18 +351,6 @@ def _wrap_answers(client: ClientSubject) -> None:
         await exchange.correct()
 
     handle_requests(client, answer)
-
-
-add_undisturbed_case(
-    FAMILY.robust,
-    "C-F14.a",
-    "responses with an unknown id, and second responses, are ignored",
-    rules=("CAN-07",),
-    transports=("stdio",),
-    change=_wrap_answers,
-    sends="two responses with unknown ids and a second response before each answer",
-    why="one message of a faulty server ends all calls",
-)
 
 
 @own.robust(
@@ -399,6 +376,15 @@ def _log(text: str) -> dict[str, Any]:
     return make_message("notifications/message", {"level": "info", "data": text})
 
 
+@undisturbed_case(
+    FAMILY.must,
+    "C-RPC-13.a",
+    "a client receives batches",
+    revisions=("2025-03-26",),
+    source="basic/index#batching",
+    sends="a batch with a ping, and a batch with the answer",
+    why="calls hang if the server puts their answers into a batch",
+)
 def _send_batches(client: ClientSubject) -> None:
     need_operation(client)
 
@@ -419,18 +405,6 @@ def _send_batches(client: ClientSubject) -> None:
             await exchange.http.end()
 
     client.first = answer
-
-
-add_undisturbed_case(
-    FAMILY.must,
-    "C-RPC-13.a",
-    "a client receives batches",
-    revisions=("2025-03-26",),
-    source="basic/index#batching",
-    change=_send_batches,
-    sends="a batch with a ping, and a batch with the answer",
-    why="calls hang if the server puts their answers into a batch",
-)
 
 
 # --- several requests at once ---------------------------------------------------------

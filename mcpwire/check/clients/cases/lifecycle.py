@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, Family, Start, since
-from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
-from mcpwire.check.clients.items import correct_result
+from mcpwire.check.clients.cases._forms import (
+    answering,
+    observed_case,
+    undisturbed_case,
+)
 from mcpwire.versions import find_revision
 
 if TYPE_CHECKING:
@@ -20,6 +23,14 @@ case = FAMILY.with_defaults(revisions=LEGACY)
 _LIFECYCLE: Final = "basic/lifecycle#initialization"
 
 
+@observed_case(
+    case.must,
+    "C-LIFE-01.a",
+    "the first request of a session is `initialize`",
+    source=_LIFECYCLE,
+    expects="the request initialize first",
+    why="servers refuse all other requests before it",
+)
 def _first_other_message(client: ClientSubject) -> object:
     first = client.messages[0]
     # A client of both eras asks with server/discover first.
@@ -27,17 +38,14 @@ def _first_other_message(client: ClientSubject) -> object:
     return None if others[0].method == "initialize" else first.raw
 
 
-add_observed_case(
+@observed_case(
     case.must,
-    "C-LIFE-01.a",
-    "the first request of a session is `initialize`",
-    source=_LIFECYCLE,
-    expects="the request initialize first",
-    find_problem=_first_other_message,
-    why="servers refuse all other requests before it",
+    "C-LIFE-07.a",
+    "`initialize` proposes a published protocol version",
+    source="basic/lifecycle#version-negotiation",
+    expects="protocolVersion is the date of a revision",
+    why="servers answer an unknown version with one that the client may not support",
 )
-
-
 def _invalid_proposal(client: ClientSubject) -> object:
     request = _need_initialize(client)
     version = request.params.get("protocolVersion")
@@ -49,17 +57,15 @@ def _need_initialize(client: ClientSubject) -> Message:
     return requests[0] if requests else client.raise_absent("initialize")
 
 
-add_observed_case(
-    case.must,
-    "C-LIFE-07.a",
-    "`initialize` proposes a published protocol version",
-    source="basic/lifecycle#version-negotiation",
-    expects="protocolVersion is the date of a revision",
-    find_problem=_invalid_proposal,
-    why="servers answer an unknown version with one that the client may not support",
+@observed_case(
+    case.should,
+    "C-LIFE-05.a",
+    "requests other than ping follow `notifications/initialized`",
+    source=_LIFECYCLE,
+    rules=("LIFE-04",),
+    expects="notifications/initialized before any operation",
+    why="servers may refuse or drop requests of an unfinished handshake",
 )
-
-
 def _request_too_early(client: ClientSubject) -> object:
     begin = client.messages.index(_need_initialize(client))
     methods = [message.method for message in client.messages]
@@ -72,31 +78,16 @@ def _request_too_early(client: ClientSubject) -> object:
     return None
 
 
-def _failed_ending(client: ClientSubject) -> object:
-    ending = client.ending
-    return ending if ending is not None and ending.code not in {0, None} else None
-
-
-add_observed_case(
+@observed_case(
     FAMILY.robust,
     "C-A18.a",
     "a client ends without an error if its server has none",
     expects="the exit code 0, or a client that stays running",
-    find_problem=_failed_ending,
     why="the other cases then see only what the client does before its error",
 )
-
-
-add_observed_case(
-    case.should,
-    "C-LIFE-05.a",
-    "requests other than ping follow `notifications/initialized`",
-    source=_LIFECYCLE,
-    rules=("LIFE-04",),
-    expects="notifications/initialized before any operation",
-    find_problem=_request_too_early,
-    why="servers may refuse or drop requests of an unfinished handshake",
-)
+def _failed_ending(client: ClientSubject) -> object:
+    ending = client.ending
+    return ending if ending is not None and ending.code not in {0, None} else None
 
 
 @case.should(
@@ -109,11 +100,7 @@ add_observed_case(
     why="both sides then speak different protocols",
 )
 async def unsupported_version(client: ClientSubject) -> None:
-    async def answer(exchange: Exchange) -> None:
-        result = correct_result(client, "initialize", exchange.params)
-        await exchange.answer({**result, "protocolVersion": "1999-01-01"})
-
-    client.answers["initialize"] = answer
+    client.change_result("initialize", lambda r: {**r, "protocolVersion": "1999-01-01"})
     await client.run(must_end=True)
     client.need_request("initialize", "the request initialize")
     for key in client.operations():
@@ -143,40 +130,30 @@ async def undeclared_capabilities(client: ClientSubject) -> None:
             client.raise_broken("no request of an undeclared capability", message.raw)
 
 
-def _ping_before_the_result(client: ClientSubject) -> None:
-    async def answer(exchange: Exchange) -> None:
-        await exchange.ask("ping")
-        await exchange.correct()
-
-    client.answers["initialize"] = answer
-
-
-add_undisturbed_case(
+@undisturbed_case(
     case.must,
     "C-PING-01.b",
     "a ping before the result of `initialize` is answered",
     source="basic/utilities/ping#behavior-requirements",
     transports=("stdio",),
-    change=_ping_before_the_result,
     sends="a ping before the result of `initialize`",
     why="servers that check their connection consider the client dead",
 )
+@answering("initialize")
+async def _ping_before_the_result(exchange: Exchange) -> None:
+    await exchange.ask("ping")
+    await exchange.correct()
 
 
-def _log_before_the_result(client: ClientSubject) -> None:
-    async def answer(exchange: Exchange) -> None:
-        data: dict[str, Any] = {"level": "info", "data": "starting"}
-        await exchange.notify("notifications/message", data)
-        await exchange.correct()
-
-    client.answers["initialize"] = answer
-
-
-add_undisturbed_case(
+@undisturbed_case(
     case.robust,
     "C-A12.a",
     "a log message before the result of `initialize` is accepted",
-    change=_log_before_the_result,
     sends="a log message before the result of `initialize`",
     why="servers log while they start",
 )
+@answering("initialize")
+async def _log_before_the_result(exchange: Exchange) -> None:
+    data: dict[str, Any] = {"level": "info", "data": "starting"}
+    await exchange.notify("notifications/message", data)
+    await exchange.correct()

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import MODERN, Family, Start
-from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
+from mcpwire.check.clients.cases._forms import (
+    before_first_answer,
+    observed_case,
+    undisturbed_case,
+)
 from mcpwire.check.clients.cases.stateless import mirror_problem, posts
 from mcpwire.check.clients.items import CAPABILITIES, correct_result
 from mcpwire.check.clients.subject import MAX_REPEATS, call_of
@@ -92,10 +96,12 @@ async def _run_rounds(
     rounds: list[Message] = []
 
     async def answer(exchange: Exchange) -> None:
-        if rounds and not _is_retry(exchange.message):
+        message = exchange.message
+        method = rounds[0].method if rounds else None
+        if rounds and not (_is_retry(message) and message.method == method):
             await exchange.correct()
             return
-        rounds.append(exchange.message)
+        rounds.append(message)
         if len(rounds) <= len(results):
             await exchange.answer(results[len(rounds) - 1])
         else:
@@ -237,11 +243,13 @@ async def undeclared_inputs(client: ClientSubject) -> None:
         client.raise_absent("request that may need input")
 
 
-async def _ask_for_ever(client: ClientSubject, inputs: dict[str, Any]) -> None:
+async def _ask_for_ever(
+    client: ClientSubject, inputs: dict[str, Any], *, must_end: bool = False
+) -> None:
     """Run the client; each request needs these inputs, again and again."""
     result = _input_required("state", inputs)
     client.answers |= dict.fromkeys(_METHODS, lambda e: e.answer(result))
-    await client.run()
+    await client.run(must_end=must_end)
 
 
 @case.robust(
@@ -256,7 +264,7 @@ async def endless_rounds(client: ClientSubject) -> None:
     inputs = _inputs(client)
     if not inputs:  # retries with a state alone may be delayed longer and longer
         client.raise_absent(_NO_INPUT)
-    await _ask_for_ever(client, inputs)
+    await _ask_for_ever(client, inputs, must_end=True)
     if not any(_is_retry(message) for message in client.messages):
         client.raise_absent(_NO_ROUND)
 
@@ -266,6 +274,14 @@ async def endless_rounds(client: ClientSubject) -> None:
 listens = case.with_defaults(needs=("sends:subscriptions/listen",))
 
 
+@observed_case(
+    listens.must,
+    "C-SUB-01.a",
+    "`subscriptions/listen` has a valid filter of notifications",
+    source="basic/patterns/subscriptions#opening-a-stream",
+    expects="params.notifications with known members",
+    why="the server sends no notification, or refuses the request",
+)
 def _invalid_listen(client: ClientSubject) -> object:
     schema = load_schemas()[client.revision.name]
     for message in client.sent("subscriptions/listen"):
@@ -275,41 +291,24 @@ def _invalid_listen(client: ClientSubject) -> object:
     return None
 
 
-add_observed_case(
-    listens.must,
-    "C-SUB-01.a",
-    "`subscriptions/listen` has a valid filter of notifications",
-    source="basic/patterns/subscriptions#opening-a-stream",
-    expects="params.notifications with known members",
-    find_problem=_invalid_listen,
-    why="the server sends no notification, or refuses the request",
-)
-
-
-def _unrelated_notifications(client: ClientSubject) -> None:
-    async def answer(exchange: Exchange) -> None:
-        ids: tuple[Any, ...] = ("unknown", -1, None, {})
-        for id in ids:
-            meta = {"_meta": {META + "subscriptionId": id}}
-            acknowledged = "notifications/subscriptions/acknowledged"
-            await exchange.notify(acknowledged, {**meta, "notifications": {}})
-            await exchange.notify("notifications/tools/list_changed", meta)
-            uri = {"uri": "check://unknown"}
-            await exchange.notify("notifications/resources/updated", {**meta, **uri})
-        await exchange.notify("notifications/message", {"level": "info", "data": None})
-        await exchange.correct()
-
-    client.first = answer
-
-
-add_undisturbed_case(
+@undisturbed_case(
     case.robust,
     "C-SUB-07.a",
     "notifications of unknown subscriptions are ignored",
-    change=_unrelated_notifications,
     sends="such notifications, and a log message, before the first answer",
     why="notifications of an ended subscription arrive late",
 )
+@before_first_answer
+async def _unrelated_notifications(exchange: Exchange) -> None:
+    ids: tuple[Any, ...] = ("unknown", -1, None, {})
+    for id in ids:
+        meta = {"_meta": {META + "subscriptionId": id}}
+        acknowledged = "notifications/subscriptions/acknowledged"
+        await exchange.notify(acknowledged, {**meta, "notifications": {}})
+        await exchange.notify("notifications/tools/list_changed", meta)
+        uri = {"uri": "check://unknown"}
+        await exchange.notify("notifications/resources/updated", {**meta, **uri})
+    await exchange.notify("notifications/message", {"level": "info", "data": None})
 
 
 @listens.robust(

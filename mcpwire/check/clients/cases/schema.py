@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import LEGACY, Family, NoAnswer, Start
 from mcpwire.check.clients.cases._asking import DECLARED, ask_client
-from mcpwire.check.clients.cases._forms import add_observed_case
+from mcpwire.check.clients.cases._forms import observed_case
 from mcpwire.check.schemas import MessageValidator
 from mcpwire.versions import find_revision
 
@@ -28,6 +28,14 @@ def _problem(validator: MessageValidator) -> str | None:
     return None
 
 
+@observed_case(
+    FAMILY.must,
+    "C-SCHEMA.requests",
+    "each request and notification matches its schema",
+    rules=("LIFE-02", "ROOT-01", "SAMP-01", "ELIC-01"),
+    expects="each message matches its definition in the schema",
+    why=_WHY,
+)
 def _invalid_message(client: ClientSubject) -> str | None:
     validator = MessageValidator("client")
     for message in client.messages:
@@ -37,17 +45,6 @@ def _invalid_message(client: ClientSubject) -> str | None:
         if message.method is not None and revision is not None:
             validator.validate(revision.name, message, None)
     return _problem(validator)
-
-
-add_observed_case(
-    FAMILY.must,
-    "C-SCHEMA.requests",
-    "each request and notification matches its schema",
-    rules=("LIFE-02", "ROOT-01", "SAMP-01", "ELIC-01"),
-    expects="each message matches its definition in the schema",
-    find_problem=_invalid_message,
-    why=_WHY,
-)
 
 
 @FAMILY.must(

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import Family, Start
 from mcpwire.check.cases._http import HTTP, SESSIONS
-from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
+from mcpwire.check.clients.cases._forms import observed_case, undisturbed_case
 from mcpwire.check.clients.cases._http import (
     describe_request,
     endpoint_requests,
+    find_field,
     later_requests,
     respond_to,
     run_patiently,
@@ -38,22 +39,17 @@ _VISIBLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 # --- the id on each request -----------------------------------------------------------
 
 
-def _without_id(client: ClientSubject) -> object:
-    for request in later_requests(client):
-        if request.values(_ID) != [client.session_id]:
-            return describe_request(request, _ID)
-    return None
-
-
-add_observed_case(
+@observed_case(
     case.must,
     "C-LHTTP-24.a",
     "each request of a session carries its id",
     source=_PAGE,
     expects="Mcp-Session-Id of the server on each later POST, GET and DELETE",
-    find_problem=_without_id,
     why="servers refuse a request without it, and may end the session",
 )
+def _without_id(client: ClientSubject) -> object:
+    valid = [client.session_id]
+    return find_field(later_requests(client), _ID, lambda r: r.values(_ID) == valid)
 
 
 @case.must(
@@ -104,11 +100,10 @@ async def _run_with_id(client: ClientSubject, id: str) -> None:
 )
 async def visible_id(client: ClientSubject) -> None:
     await _run_with_id(client, _VISIBLE)
-    for request in later_requests(client):  # C-LHTTP-24.a finds those without it
-        if request.values(_ID) not in ([], [_VISIBLE]):
-            client.raise_broken(
-                "the session id, unchanged", describe_request(request, _ID)
-            )
+    # C-LHTTP-24.a finds requests without it.
+    requests = [r for r in later_requests(client) if r.values(_ID)]
+    if problem := find_field(requests, _ID, lambda r: r.values(_ID) == [_VISIBLE]):
+        client.raise_broken("the session id, unchanged", problem)
 
 
 @once.robust(
@@ -121,9 +116,8 @@ async def visible_id(client: ClientSubject) -> None:
 )
 async def no_id(client: ClientSubject) -> None:
     await _run_with_id(client, "")
-    for request in endpoint_requests(client, "POST", "GET", "DELETE"):
-        if request.value(_ID) is not None:
-            client.raise_broken("no session id", describe_request(request, _ID))
+    if problem := find_field(client.requests, _ID, lambda r: not r.values(_ID)):
+        client.raise_broken("no session id", problem)
 
 
 # --- an expired session ---------------------------------------------------------------
@@ -211,6 +205,14 @@ async def always_expired(client: ClientSubject) -> None:
 # --- the end of a session -------------------------------------------------------------
 
 
+@observed_case(
+    case.should,
+    "C-LHTTP-28.a",
+    "a client ends its session with a DELETE",
+    source=_PAGE,
+    expects="a DELETE with the session id at the end",
+    why="the server keeps the session until a timeout",
+)
 def _without_delete(client: ClientSubject) -> object:
     ending = client.ending
     if ending is None or ending.code != 0:
@@ -218,17 +220,6 @@ def _without_delete(client: ClientSubject) -> object:
     if any(request.method == "DELETE" for request in client.requests):
         return None
     return "no DELETE"
-
-
-add_observed_case(
-    case.should,
-    "C-LHTTP-28.a",
-    "a client ends its session with a DELETE",
-    source=_PAGE,
-    expects="a DELETE with the session id at the end",
-    find_problem=_without_delete,
-    why="the server keeps the session until a timeout",
-)
 
 
 def _answer_delete(respond: Respond) -> Callable[[ClientSubject], None]:
@@ -244,13 +235,12 @@ for letter, sends, respond in (
     ("b", "404 with text", lambda request: request.respond(404, b"not found")),
     ("c", "no response", lambda request: request.closed.wait()),
 ):
-    add_undisturbed_case(
+    undisturbed_case(
         once.robust,
         f"C-E04.{letter}",
         f"a client survives {sends} to its DELETE",
         rules=("LHTTP-28",),
         needs=("sends:DELETE",),
-        change=_answer_delete(respond),
         sends=f"{sends} to DELETE",
         why="the end of the client fails or takes for ever",
-    )
+    )(_answer_delete(respond))

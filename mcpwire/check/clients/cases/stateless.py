@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.check.case import LEGACY, MODERN, Family, Start
 from mcpwire.check.clients.cases._forms import (
     OPERATIONS,
-    add_observed_case,
-    add_undisturbed_case,
+    observed_case,
+    of_messages,
+    undisturbed_case,
 )
 from mcpwire.check.clients.http import EVENTS
-from mcpwire.check.clients.items import ADD, ECHO, correct_result
+from mcpwire.check.clients.items import ADD, ECHO
 from mcpwire.check.clients.subject import ENDPOINT, MAX_REPEATS, UNDISTURBED
 from mcpwire.check.subject import META, decode_messages
 from mcpwire.errors import InvalidMessage
@@ -51,47 +52,37 @@ def _meta_of(message: Message) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def _without_meta(client: ClientSubject) -> object:
-    for message in filter(_is_stateless_request, client.messages):
-        meta = _meta_of(message)
-        has_version = isinstance(meta.get(META + "protocolVersion"), str)
-        if not has_version or not isinstance(
-            meta.get(META + "clientCapabilities"), dict
-        ):
-            return message.raw
-    return None
-
-
-add_observed_case(
+@observed_case(
     case.must,
     "C-META-06.a",
     "each request has the protocol version and the client's capabilities",
     source=_META,
     rules=("VER-01",),
     expects="protocolVersion and clientCapabilities in _meta of each request",
-    find_problem=_without_meta,
     why="servers refuse the request with -32602",
 )
+@of_messages
+def _lacks_meta(message: Message) -> bool:
+    meta = _meta_of(message)
+    is_complete = isinstance(meta.get(META + "protocolVersion"), str) and isinstance(
+        meta.get(META + "clientCapabilities"), dict
+    )
+    return _is_stateless_request(message) and not is_complete
 
 
-def _without_client_info(client: ClientSubject) -> object:
-    for message in filter(_is_stateless_request, client.messages):
-        info = _meta_of(message).get(META + "clientInfo")
-        names = [info.get(k) for k in ("name", "version")] if info else [None]
-        if not all(isinstance(name, str) for name in names):
-            return message.raw
-    return None
-
-
-add_observed_case(
+@observed_case(
     case.should,
     "C-META-07.a",
     "each request has the name and version of the client",
     source=_META,
     expects="clientInfo with name and version in _meta of each request",
-    find_problem=_without_client_info,
     why="logs of servers do not say which client sends a request",
 )
+@of_messages
+def _lacks_client_info(message: Message) -> bool:
+    info = _meta_of(message).get(META + "clientInfo") or {}
+    is_complete = all(isinstance(info.get(k), str) for k in ("name", "version"))
+    return _is_stateless_request(message) and not is_complete
 
 
 # --- header fields --------------------------------------------------------------------
@@ -146,7 +137,7 @@ def _add_mirror_case(
             client.raise_absent(f"request with {name}")
         return None
 
-    add_observed_case(http.must, id, title, find_problem=find_problem, **attributes)
+    observed_case(http.must, id, title, **attributes)(find_problem)
 
 
 _add_mirror_case(
@@ -196,17 +187,12 @@ def list_more_tools(client: ClientSubject, tools: Sequence[dict[str, Any]]) -> N
     """Let the server list tools besides its own; each returns a text."""
     names = {tool["name"] for tool in tools}
 
-    async def list_tools(exchange: Exchange) -> None:
-        result = correct_result(client, "tools/list", exchange.params)
-        await exchange.answer({**result, "tools": [ECHO, ADD, *tools]})
-
     async def call(exchange: Exchange) -> None:
-        is_own = exchange.params.get("name") not in names
-        name = {} if is_own else {"name": "echo"}
-        params = {**exchange.params, **name}
-        await exchange.answer(correct_result(client, "tools/call", params))
+        name = exchange.params.get("name")
+        await exchange.correct(name="echo" if name in names else name)
 
-    client.answers |= {"tools/list": list_tools, "tools/call": call}
+    client.change_result("tools/list", lambda r: {**r, "tools": [ECHO, ADD, *tools]})
+    client.answers["tools/call"] = call
 
 
 def _tool(name: str, **properties: Any) -> dict[str, Any]:
@@ -227,13 +213,8 @@ _UNSAFE_NAMES: Final = ("grüße", " spaces ", "=?base64?aGk=?=")
 )
 async def unsafe_names(client: ClientSubject) -> None:
     list_more_tools(client, [_tool(name) for name in _UNSAFE_NAMES])
-
-    async def list_prompts(exchange: Exchange) -> None:
-        result = correct_result(client, "prompts/list", exchange.params)
-        prompts = [{"name": name} for name in _UNSAFE_NAMES]
-        await exchange.answer({**result, "prompts": prompts})
-
-    client.answers["prompts/list"] = list_prompts
+    prompts = [{"name": name} for name in _UNSAFE_NAMES]
+    client.change_result("prompts/list", lambda r: {**r, "prompts": prompts})
     await client.run()
     names = [p for p in posts(client) if _name_of(p[1]) in _UNSAFE_NAMES]
     for request, message in names:
@@ -345,12 +326,7 @@ async def _check_params(client: ClientSubject, tools: Sequence[dict[str, Any]]) 
 )
 async def mirrored_arguments(client: ClientSubject) -> None:
     tools = [_ANNOTATED_ECHO, _ANNOTATED_ADD]
-
-    async def list_tools(exchange: Exchange) -> None:
-        result = correct_result(client, "tools/list", exchange.params)
-        await exchange.answer({**result, "tools": tools})
-
-    client.answers["tools/list"] = list_tools
+    client.change_result("tools/list", lambda r: {**r, "tools": tools})
     await _check_params(client, tools)
 
 
@@ -402,16 +378,15 @@ async def invalid_tools(client: ClientSubject) -> None:
         client.raise_absent("use of all listed tools")
 
 
-add_undisturbed_case(
+undisturbed_case(
     http.must,
     "C-HDR-11.b",
     "a tool with an invalid `x-mcp-header` excludes no other tool",
     source=_SCHEMAS,
     needs=("sends:tools/list",),
-    change=lambda client: list_more_tools(client, _INVALID_TOOLS),
     sends="the usual tools and six with an invalid `x-mcp-header`",
     why="one faulty tool makes all tools of the server unusable",
-)
+)(lambda client: list_more_tools(client, _INVALID_TOOLS))
 
 
 @http.should(
@@ -427,13 +402,11 @@ add_undisturbed_case(
 async def refreshed_list(client: ClientSubject) -> None:
     refused: list[int] = []
 
-    async def list_tools(exchange: Exchange) -> None:
-        result = correct_result(client, "tools/list", exchange.params)
+    def list_tools(result: dict[str, Any]) -> dict[str, Any]:
         header = "Second" if refused else "First"
         properties = {"text": _annotated("string", header)}
         schema = {**ECHO["inputSchema"], "properties": properties}
-        echo = {**ECHO, "inputSchema": schema}
-        await exchange.answer({**result, "tools": [echo, ADD]})
+        return {**result, "tools": [{**ECHO, "inputSchema": schema}, ADD]}
 
     async def call(exchange: Exchange) -> None:
         if refused or exchange.params.get("name") != "echo":
@@ -442,7 +415,8 @@ async def refreshed_list(client: ClientSubject) -> None:
         refused.append(len(client.requests))
         await exchange.fail(-32020, "header mismatch: Mcp-Param-Second is missing")
 
-    client.answers |= {"tools/list": list_tools, "tools/call": call}
+    client.change_result("tools/list", list_tools)
+    client.answers["tools/call"] = call
     await client.run()
     if not refused:
         client.raise_absent("call of echo")
@@ -465,7 +439,7 @@ async def refreshed_list(client: ClientSubject) -> None:
 )
 async def endless_mismatch(client: ClientSubject) -> None:
     client.answers["tools/call"] = lambda e: e.fail(-32020, "header mismatch")
-    await client.run()
+    await client.run(must_end=True)
 
 
 # --- messages that the stateless revisions do not have --------------------------------
@@ -491,6 +465,15 @@ async def session_id(client: ClientSubject) -> None:
                 client.raise_broken("no session id", f"Mcp-Session-Id: {value}")
 
 
+@observed_case(
+    http.must,
+    "C-TR-HTTP-09.a",
+    "the body of a POST is one request or one notification",
+    source=f"{_PAGE}#sending-messages",
+    rules=("TR-HTTP-06",),
+    expects="one request or notification",
+    why="servers refuse batches and responses",
+)
 def _other_body(client: ClientSubject) -> object:
     for request in client.requests:
         if request.method == "POST" and request.path == ENDPOINT:
@@ -499,18 +482,6 @@ def _other_body(client: ClientSubject) -> object:
             if is_batch or not messages or messages[0].method is None:
                 return request.body
     return None
-
-
-add_observed_case(
-    http.must,
-    "C-TR-HTTP-09.a",
-    "the body of a POST is one request or one notification",
-    source=f"{_PAGE}#sending-messages",
-    rules=("TR-HTTP-06",),
-    expects="one request or notification",
-    find_problem=_other_body,
-    why="servers refuse batches and responses",
-)
 
 
 @case.must(
@@ -568,10 +539,8 @@ def _operations(client: ClientSubject) -> set[str]:
     why="the client cannot use servers of earlier revisions",
 )
 async def earlier_results(client: ClientSubject) -> None:
-    async def answer(exchange: Exchange) -> None:
-        await exchange.correct(lambda result: {**result, "resultType": "complete"})
-
-    client.answers |= dict.fromkeys(OPERATIONS, answer)
+    for method in OPERATIONS:
+        client.change_result(method, lambda r: {**r, "resultType": "complete"})
     await client.run()
     assert client.facts.run is not None, "the survey is over"
     for operation in sorted(_operations(client) - _operations(client.facts.run)):
@@ -592,12 +561,10 @@ async def earlier_results(client: ClientSubject) -> None:
     why="servers with this fault exist, and proxies of servers of earlier revisions",
 )
 async def no_result_type(client: ClientSubject) -> None:
-    async def answer(exchange: Exchange) -> None:
-        method = exchange.message.method or ""
-        result = correct_result(client, method, exchange.params)
-        await exchange.answer({k: v for k, v in result.items() if k != "resultType"})
-
-    client.answers |= dict.fromkeys(OPERATIONS, answer)
+    for method in OPERATIONS:
+        client.change_result(
+            method, lambda r: {k: v for k, v in r.items() if k != "resultType"}
+        )
     await client.run_undisturbed("the usual requests and end")
     if not any(message.method in OPERATIONS for message in client.messages):
         client.raise_absent("request besides the handshake")
@@ -617,13 +584,14 @@ async def unknown_result_type(client: ClientSubject) -> None:
     cursors: list[Any] = []
 
     async def list_tools(exchange: Exchange) -> None:
-        result = correct_result(client, "tools/list", exchange.params)
         cursors.append(exchange.params.get("cursor"))
         if cursors[-1] == "third":
             client.raise_broken("no use of the unknown result", exchange.message.raw)
         kind = "complete" if cursors[-1] is None else "mcpwire-check/unknown"
         cursor = "second" if cursors[-1] is None else "third"
-        await exchange.answer({**result, "resultType": kind, "nextCursor": cursor})
+        await exchange.correct(
+            lambda r: {**r, "resultType": kind, "nextCursor": cursor}
+        )
 
     client.answers["tools/list"] = list_tools
     await client.run()

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import MODERN, Broken, Family, NoAnswer, Start, since
 from mcpwire.check.cases._http import EVENTS, HTTP, SESSIONS, STREAMABLE
-from mcpwire.check.clients.cases._forms import add_observed_case, add_undisturbed_case
+from mcpwire.check.clients.cases._forms import observed_case, undisturbed_case
 from mcpwire.check.clients.cases._http import (
     add_ending_case,
     answer_first,
-    describe_request,
+    find_field,
     http_request,
     later_requests,
     respond_to,
@@ -120,39 +120,46 @@ for id, sends, form in (
         lambda d: [b": ping\n\n:\n: {}\n", _TYPE, b"data: %s\n: end\n\n:\n\n" % d],
     ),
 ):
-    add_undisturbed_case(
+    undisturbed_case(
         once.must,
         f"C-{id}",
         f"a client reads event streams with {sends}",
         source=_POST,
         rules=("LHTTP-05",),
-        change=_send_all_as(form),
         sends=f"each result as an event stream with {sends}",
         why="the call never gets the answer of a correct server",
-    )
+    )(_send_all_as(form))
 
-add_undisturbed_case(
+undisturbed_case(
     once.robust,
     "C-F30.a",
     "a client ignores events of other types",
-    change=_send_all_as(
-        lambda d: [b"event: ping\ndata: {}\n\n", b"event: message\ndata: %s\n\n" % d]
-    ),
     sends="each result after an event of the type ping with the data {}",
     why="servers and proxies keep connections open with such events",
+)(
+    _send_all_as(
+        lambda d: [b"event: ping\ndata: {}\n\n", b"event: message\ndata: %s\n\n" % d]
+    )
 )
 
 
-add_undisturbed_case(
+undisturbed_case(
     once.robust,
     "C-F30.c",
     "a client ignores a byte order mark at the start of an event stream",
-    change=_send_all_as(lambda d: [BOM_UTF8, b"data: %s\n\n" % d]),
     sends="each result as an event stream that begins with a byte order mark",
     why="some servers write it before each UTF-8 text",
+)(_send_all_as(lambda d: [BOM_UTF8, b"data: %s\n\n" % d]))
+
+
+@undisturbed_case(
+    once.robust,
+    "C-F30.b",
+    "a client reads an event of 8 MiB",
+    is_quick=False,
+    sends="one result with 8 MiB in its `_meta`",
+    why="results with images or files are as large",
 )
-
-
 def _large_event(client: ClientSubject) -> None:
     async def send(exchange: Exchange, message: Any) -> None:
         if exchange.message.method == "initialize":
@@ -166,43 +173,30 @@ def _large_event(client: ClientSubject) -> None:
     client.send_result = send
 
 
-add_undisturbed_case(
-    once.robust,
-    "C-F30.b",
-    "a client reads an event of 8 MiB",
-    change=_large_event,
-    is_quick=False,
-    sends="one result with 8 MiB in its `_meta`",
-    why="results with images or files are as large",
-)
-
-
 def _start_with(*lead: bytes) -> Callable[[ClientSubject], None]:
     return _send_all_as(lambda data: [*lead, _TYPE, b"data: %s\n\n" % data])
 
 
-add_undisturbed_case(
+undisturbed_case(
     polling.must,
     "C-LHTTP-06.a",
     "a client accepts an event with an id and empty data before the answer",
     source=_POST,
-    change=_start_with(b"id: 1\ndata:\n\n", b"id: 2\ndata: \n\n"),
     sends="each result after events with an id and empty data",
     why="servers of this revision send it first, so that clients can resume",
-)
+)(_start_with(b"id: 1\ndata:\n\n", b"id: 2\ndata: \n\n"))
 
 _LOG: Final = {"level": "info", "data": "working"}
 _NOTE: Final = {"jsonrpc": "2.0", "method": "notifications/message", "params": _LOG}
 
-add_undisturbed_case(
+undisturbed_case(
     session.must,
     "C-LHTTP-11.a",
     "a client accepts notifications before the answer on its event stream",
     source=_POST,
-    change=_start_with(_TYPE, event(_NOTE), _TYPE, event(_NOTE)),
     sends="each result after two log messages on its event stream",
     why="servers log and report progress during a call",
-)
+)(_start_with(_TYPE, event(_NOTE), _TYPE, event(_NOTE)))
 
 
 # --- streams that end early -----------------------------------------------------------
@@ -271,9 +265,10 @@ async def new_id(client: ClientSubject) -> None:
 )
 async def no_resumption(client: ClientSubject) -> None:
     await _break_first(client)
-    for request in client.requests:
-        if request.value(_LAST_ID) is not None:
-            client.raise_broken("no Last-Event-ID", describe_request(request, _LAST_ID))
+    if problem := find_field(
+        client.requests, _LAST_ID, lambda r: not r.values(_LAST_ID)
+    ):
+        client.raise_broken("no Last-Event-ID", problem)
 
 
 class _Polls:
@@ -385,24 +380,20 @@ async def retry(client: ClientSubject) -> None:
 # --- the GET stream -------------------------------------------------------------------
 
 
-def _get_without_events(client: ClientSubject) -> object:
-    # Before the session, a client may look whether the server requires a token.
-    streams = [r for r in later_requests(client) if r.method == "GET"]
-    if not streams:
-        client.raise_absent("GET")
-    others = (r for r in streams if not r.accepts(EVENTS))
-    return next((describe_request(r, "accept") for r in others), None)
-
-
-add_observed_case(
+@observed_case(
     session.must,
     "C-LHTTP-14.a",
     "each GET of a session accepts text/event-stream",
     source=_GET,
     expects="an Accept field that lists text/event-stream",
-    find_problem=_get_without_events,
     why="servers refuse any other GET with 406",
 )
+def _get_without_events(client: ClientSubject) -> object:
+    # Before the session, a client may look whether the server requires a token.
+    streams = [r for r in later_requests(client) if r.method == "GET"]
+    if not streams:
+        client.raise_absent("GET")
+    return find_field(streams, "accept", lambda r: r.accepts(EVENTS))
 
 
 def _answer_get(respond: Respond) -> Callable[[ClientSubject], None]:
@@ -454,16 +445,15 @@ for letter, sends, respond in (
     ("c", "400 with text", lambda request: request.respond(400, b"bad request")),
     ("d", "no response", lambda request: request.closed.wait()),
 ):
-    add_undisturbed_case(
+    undisturbed_case(
         session.with_defaults(is_once=True).robust,
         f"C-F29.{letter}",
         f"a client does without the GET stream: {sends} to GET",
         rules=("LHTTP-15",),
         needs=("sends:GET",),
-        change=_answer_get(respond),
         sends=f"{sends} to GET, by a server without sessions",
         why="many servers have no GET stream",
-    )
+    )(_answer_get(respond))
 
 
 @session.robust(

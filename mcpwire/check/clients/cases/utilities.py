@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Start
 from mcpwire.check.clients.cases._forms import (
-    add_observed_case,
-    add_undisturbed_case,
+    OPERATIONS,
     before_first_answer,
     handle_requests,
+    need_operation,
+    observed_case,
+    undisturbed_case,
 )
-from mcpwire.check.clients.cases.jsonrpc import run_with_two_requests
+from mcpwire.check.clients.cases.jsonrpc import (
+    is_integer_or_text,
+    run_with_two_requests,
+)
 from mcpwire.check.clients.subject import make_message
+from mcpwire.check.subject import TimeLimit
 
 if TYPE_CHECKING:
     from mcpwire.check.clients.subject import ClientSubject, Exchange
@@ -76,27 +84,19 @@ def _has_token(message: Message) -> bool:
     return isinstance(meta, dict) and "progressToken" in meta
 
 
-def _invalid_token(client: ClientSubject) -> object:
-    messages = [m for m in client.messages if _has_token(m)]
-    if not messages:
-        client.raise_absent("progress token")
-    for message in messages:
-        token = _token(message)
-        is_integer = isinstance(token, (int, float)) and token == int(token)
-        if not (is_integer or isinstance(token, str)) or isinstance(token, bool):
-            return message.raw
-    return None
-
-
-add_observed_case(
+@observed_case(
     FAMILY.must,
     "C-PROG-01.a",
     "a progress token is a string or an integer",
     source=_PROGRESS_FLOW,
     expects="no token of another type",
-    find_problem=_invalid_token,
     why="servers refuse the request, or report no progress",
 )
+def _invalid_token(client: ClientSubject) -> object:
+    messages = [m for m in client.messages if _has_token(m)]
+    if not messages:
+        client.raise_absent("progress token")
+    return next((m.raw for m in messages if not is_integer_or_text(_token(m))), None)
 
 
 @FAMILY.must(
@@ -121,6 +121,14 @@ async def tokens_in_flight(client: ClientSubject) -> None:
             client.raise_broken("different progress tokens", message.raw)
 
 
+@undisturbed_case(
+    FAMILY.robust,
+    "C-A17.a",
+    "progress for unknown tokens and for finished requests is ignored",
+    rules=("PROG-04",),
+    sends="progress for unknown tokens and those of answered requests",
+    why="progress that crosses the answer ends all calls",
+)
 def _send_unknown_progress(client: ClientSubject) -> None:
     tokens: list[Any] = ["mcpwire", 10**9]
 
@@ -136,17 +144,6 @@ def _send_unknown_progress(client: ClientSubject) -> None:
     handle_requests(client, answer)
 
 
-add_undisturbed_case(
-    FAMILY.robust,
-    "C-A17.a",
-    "progress for unknown tokens and for finished requests is ignored",
-    rules=("PROG-04",),
-    change=_send_unknown_progress,
-    sends="progress for unknown tokens and those of answered requests",
-    why="progress that crosses the answer ends all calls",
-)
-
-
 # --- cancellation ---------------------------------------------------------------------
 
 
@@ -154,6 +151,14 @@ def _cancelled_ids(client: ClientSubject) -> list[tuple[Message, Any]]:
     return [(m, m.params.get("requestId")) for m in client.sent(CANCELLED)]
 
 
+@observed_case(
+    session.must,
+    "C-LIFE-16.a",
+    "a client does not cancel `initialize`",
+    source=_CANCELLATION,
+    expects="no cancellation of `initialize`",
+    why="the session is then in no defined state",
+)
 def _cancelled_initialize(client: ClientSubject) -> object:
     ids = [m.value.get("id") for m in client.sent("initialize")]
     others = [m.value.get("id") for m in client.messages if m.method != "initialize"]
@@ -161,17 +166,6 @@ def _cancelled_initialize(client: ClientSubject) -> object:
         if id in ids and id not in others:
             return message.raw
     return None
-
-
-add_observed_case(
-    session.must,
-    "C-LIFE-16.a",
-    "a client does not cancel `initialize`",
-    source=_CANCELLATION,
-    expects="no cancellation of `initialize`",
-    find_problem=_cancelled_initialize,
-    why="the session is then in no defined state",
-)
 
 
 def _cancelled_unknown(client: ClientSubject) -> object:
@@ -194,18 +188,26 @@ for _rule, _revisions, _source in (
     ("CAN-01", LEGACY, _CANCELLATION),
     ("CAN-02", MODERN, "basic/patterns/cancellation#behavior-requirements"),
 ):
-    add_observed_case(
+    observed_case(
         FAMILY.must,
         f"C-{_rule}.a",
         "a client cancels only requests that it has sent",
         revisions=_revisions,
         source=_source,
         expects="the id of an earlier request, of the same JSON type",
-        find_problem=_cancelled_unknown,
         why="the server goes on with the work",
-    )
+    )(_cancelled_unknown)
 
 
+@undisturbed_case(
+    session.should,
+    "C-CAN-06.a",
+    "a cancellation of a request that the server has not sent is ignored",
+    source="basic/utilities/cancellation#error-handling",
+    sends="cancellations with unknown ids, and with the id of the client's request",
+    why="a late cancellation ends the connection, or the wrong call",
+)
+@before_first_answer
 async def _cancel_unknown(exchange: Exchange) -> None:
     reasons = {"reason": "a test"}
     # An id of the client's own request is not one of the server's requests.
@@ -213,17 +215,16 @@ async def _cancel_unknown(exchange: Exchange) -> None:
         await exchange.notify(CANCELLED, {"requestId": id, **reasons})
 
 
-add_undisturbed_case(
-    session.should,
-    "C-CAN-06.a",
-    "a cancellation of a request that the server has not sent is ignored",
-    source="basic/utilities/cancellation#error-handling",
-    change=before_first_answer(_cancel_unknown),
-    sends="cancellations with unknown ids, and with the id of the client's request",
-    why="a late cancellation ends the connection, or the wrong call",
+@undisturbed_case(
+    session.must,
+    "C-CAN-08.a",
+    "a cancellation may arrive during a request of the server and after its response",
+    source="basic/utilities/cancellation#timing-considerations",
+    rules=("CAN-05",),
+    sends="a ping that is cancelled after its response, and one cancelled at once",
+    why="a cancellation that crosses the response ends the connection",
 )
-
-
+@before_first_answer
 async def _cancel_pings(exchange: Exchange) -> None:
     client = exchange.client
     await exchange.need_ping()
@@ -236,13 +237,58 @@ async def _cancel_pings(exchange: Exchange) -> None:
     await exchange.ask("ping")
 
 
-add_undisturbed_case(
-    session.must,
-    "C-CAN-08.a",
-    "a cancellation may arrive during a request of the server and after its response",
-    source="basic/utilities/cancellation#timing-considerations",
-    rules=("CAN-05",),
-    change=before_first_answer(_cancel_pings),
-    sends="a ping that is cancelled after its response, and one cancelled at once",
-    why="a cancellation that crosses the response ends the connection",
+_POLL_S: Final = 0.02
+
+
+async def _run_cancelled(client: ClientSubject, *, is_answered: bool) -> None:
+    """Run the client; it gets the first answer after its cancellation, or never."""
+    is_cancelled = False
+    is_over = asyncio.Event()
+
+    async def wait(exchange: Exchange) -> None:
+        await is_over.wait()
+        await exchange.correct()
+
+    async def hold(exchange: Exchange) -> None:
+        nonlocal is_cancelled
+        with contextlib.suppress(TimeoutError):
+            async with TimeLimit(client.bound_s):
+                while not is_cancelled:
+                    await asyncio.sleep(_POLL_S)
+                    ids = [id for _, id in _cancelled_ids(client)]
+                    is_cancelled = any(_is_same(exchange.id, id) for id in ids)
+        if is_answered or not is_cancelled:
+            await exchange.correct()
+        is_over.set()
+
+    client.answers |= dict.fromkeys(OPERATIONS, wait)
+    client.first = hold
+    client.run_s += client.bound_s
+    await client.run(must_end=True)
+    if not is_cancelled:
+        client.raise_absent("cancellation of a request without an answer")
+
+
+@FAMILY.should(
+    "C-CAN-07.a",
+    "an answer that arrives after the cancellation of its request is ignored",
+    source=_CANCELLATION,
+    transports=("stdio",),
+    start=Start.OWN,
+    is_quick=False,
+    is_once=True,
+    sends="the answer to a request that the client has cancelled",
+    expects="the messages and the end of the client as without this answer",
+    why="an answer that crosses the cancellation ends the connection",
 )
+async def late_answer(client: ClientSubject) -> None:
+    need_operation(client)
+    without = client.again()
+    await _run_cancelled(without, is_answered=False)
+    await _run_cancelled(client, is_answered=True)
+    missing = without.operations().keys() - client.operations().keys()
+    if missing or str(client.ending) != str(without.ending):
+        what = f"no {', '.join(sorted(missing))}; " if missing else ""
+        client.raise_broken(
+            f"the same messages; {without.ending}", f"{what}{client.ending}"
+        )
