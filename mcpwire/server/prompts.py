@@ -116,14 +116,13 @@ def _derive_arguments(signature: Signature) -> list[dict[str, Any]]:
     arguments = []
     for name in parameters.names:
         schema = properties.get(name, {})
-        parts = [schema.get("description"), _format(schema)]
-        description = " ".join(sentence for sentence in parts if sentence)
-        argument: dict[str, Any] = {"name": name}
-        if description:
-            argument["description"] = description
-        if name in parameters.required:
-            argument["required"] = True
-        arguments.append(argument)
+        sentences = filter(None, [schema.get("description"), _format(schema)])
+        argument = {
+            "name": name,
+            "description": " ".join(sentences),
+            "required": name in parameters.required,
+        }
+        arguments.append({key: value for key, value in argument.items() if value})
     return arguments
 
 

@@ -239,11 +239,11 @@ class _Exchange:
             last = request.content
         except self._library.RequestNotRead:
             async for chunk in request.stream:  # type: ignore[union-attr] # as httpx checked
-                self._put(chunk, more=True)
+                self._queue_body(chunk, more=True)
             last = b""
-        self._put(last)
+        self._queue_body(last)
 
-    def _put(self, chunk: bytes, *, more: bool = False) -> None:
+    def _queue_body(self, chunk: bytes, *, more: bool = False) -> None:
         event = {"type": "http.request", "body": chunk, "more_body": more}
         self._body_parts.append(event)
         self._notify()

@@ -131,10 +131,10 @@ class Wire:
 
     def _send(self, data: bytes) -> None:
         if not self.is_silent:
-            self._deliver(data)
+            self._write(data)
 
-    def _deliver(self, data: bytes) -> None:
-        """Deliver these bytes to the other side in one piece."""
+    def _write(self, data: bytes) -> None:
+        """Write these bytes in one piece."""
         self.channel._write(data)  # noqa: SLF001 - bypasses every check on purpose
 
     def _finish(self) -> None:
@@ -173,11 +173,11 @@ class MemoryWire(Wire):
         )
         self.attach(server_end)
 
-    def _deliver(self, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         self.client_end.deliver(data)  # now, so that each part is received alone
 
     def _hang_up(self) -> None:
-        self.client_end._on_peer_closed()  # noqa: SLF001 - now, as above
+        self.channel.abandon()
 
     def lost(self, error: TransportError) -> None:
         """Handle the end of the client, which is no problem."""
@@ -228,7 +228,7 @@ class HttpWire(Wire):
         """Take over a channel that has just been opened."""
         self.channel = channel
 
-    def _deliver(self, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         *lines, self._line = (self._line + data).split(b"\n")
         self._lines += filter(bytes.strip, lines)
         if self._lines and not self._is_posting:

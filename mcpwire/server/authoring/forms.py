@@ -76,12 +76,8 @@ def _schema_of(form_type: Any) -> dict[str, Any]:
         return dict(form_type)
     is_class = isinstance(form_type, type) and not issubclass(form_type, tuple)
     if is_class and (fields := fields_of(form_type)):
-        hints = [translate(field.hint, is_exact=True) for field in fields]
-        field_schemas = Schemas(for_input=True, has_titles=True).of(hints)
-        properties = {
-            field.name: _with_default(field, schema)
-            for field, schema in zip(fields, field_schemas, strict=True)
-        }
+        schemas = Schemas(for_input=True, has_titles=True)
+        properties = {field.name: _field_schema(field, schemas) for field in fields}
         required = [field.name for field in fields if field.is_needed]
         return {"type": "object", "properties": properties, "required": required}
     schema = _full_schema(form_type)
@@ -89,12 +85,12 @@ def _schema_of(form_type: Any) -> dict[str, Any]:
         if "properties" not in schema:
             raise LocalProtocolError(f"cannot make a form of {form_type!r}: no fields")
         return schema
-    schema = _with_default(Field(VALUE, VALUE, form_type, is_needed=True), schema)
     return {"type": "object", "properties": {VALUE: schema}, "required": [VALUE]}
 
 
-def _with_default(field: Field, schema: dict[str, Any]) -> dict[str, Any]:
+def _field_schema(field: Field, schemas: Schemas) -> dict[str, Any]:
     """Return a field's schema with its default."""
+    schema = schemas.of(translate(field.hint, is_exact=True))
     has_default = field.default_keyword.get("default") is not None
     return {**schema, **field.default_keyword} if has_default else schema
 

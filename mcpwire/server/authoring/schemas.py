@@ -371,13 +371,13 @@ class Schemas:
         self._removed = (ORDER, "discriminator", *(() if has_titles else (TITLES,)))
         self._for_input = for_input
 
-    def of(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return the schemas of hints, which `translate` returned."""
-        return self._resolve(self.raw(hints))
+    def of(self, hint: Any) -> dict[str, Any]:
+        """Return the schema of a hint, which `translate` returned."""
+        return self._resolve(*self.raw([hint]))
 
     def document(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a hint as a document of its own."""
-        (schema,) = self.of([hint])
+        schema = self.of(hint)
         if "$ref" in schema:  # inline the root, for readers that ignore `$ref`
             schema = {**self._referenced[_ref_name(schema.pop("$ref"))], **schema}
         return self.finish(schema)
@@ -441,7 +441,7 @@ class Schemas:
             self._definitions[names[name]] = map_schemas(schema, visit)
         return [map_schemas(schema, visit) for schema in schemas]
 
-    def _resolve(self, schemas: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _resolve(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Replace references by definitions, except large and recursive ones."""
         definitions = self._definitions
         retained = _recursive_names(definitions)
@@ -467,8 +467,8 @@ class Schemas:
                 result["enum"] = raw[ORDER]
             return _tidy(result, has_null=not self._for_input)
 
-        result = [resolve(schema) for schema in schemas]
-        pending = [node.get("$ref") for schema in result for node in walk(schema)]
+        result = resolve(schema)
+        pending = [node.get("$ref") for node in walk(result)]
         while pending:
             name = _ref_name(pending.pop())
             if name in definitions and name not in self._referenced:

@@ -179,8 +179,8 @@ class HintedParameters:
         schemas = Schemas(for_input=True)
         for each in parameters:
             try:
-                self._hints[each.name] = _hint(each)
-                (schema,) = schemas.of([self._hints[each.name]])
+                hint = self._hints[each.name] = _hint(each)
+                schema = schemas.of(hint)
             except TypeError as error:
                 raise TypeError(f"the parameter {each.name!r}: {error}") from error
             root["properties"][each.name] = _property(each, schema)
