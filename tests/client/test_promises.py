@@ -460,6 +460,28 @@ async def test_stdio_credentials_are_passed_in_the_environment_only():
     assert "auth" not in inspect.signature(mcpwire.Stdio).parameters
 
 
+@pytest.mark.rule("PROG-04")
+async def test_progress_after_the_response_is_not_delivered():
+    received = []
+
+    def call(params, server):
+        token = params["_meta"]["progressToken"]
+        server.notify("notifications/progress", progressToken=token, progress=1)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(
+            lambda: server.notify(
+                "notifications/progress", progressToken=token, progress=2
+            )
+        )
+        return text("x")
+
+    server = FakeServer({"tools/call": call, "resources/list": lambda *_: {}})
+    async with mcpwire.Client(server) as client:
+        await client.call_tool("x", on_progress=lambda *step: received.append(step))
+        await client.ping()  # so that all messages before its response are read
+    assert received == [(1, None, None)]
+
+
 BOUND_S = 30.0
 
 

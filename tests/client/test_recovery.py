@@ -446,6 +446,34 @@ async def test_a_killed_child_is_restarted_for_the_next_call():
         assert client.stats.connections == 4
 
 
+@pytest.mark.pain("P24")
+async def test_side_effects_happen_once_despite_crashes(tmp_path):
+    ledger = tmp_path / "ledger"
+    ledger.touch()
+    target = scripted(
+        "handshake()\n"
+        "while True:\n"
+        "    m = recv()\n"
+        "    if 'id' not in m: continue\n"
+        "    n = m['params']['arguments']['n']\n"
+        "    with open(sys.argv[1], 'a') as f: f.write(f'{n}\\n')\n"
+        "    if n % 3 == 0: os._exit(1)\n"
+        "    text(m, str(n))\n",
+        str(ledger),
+    )
+    answered, unsure = [], []
+    async with mcpwire.Client(target, recovery=AT_ONCE) as client:
+        for n in range(1, 10):
+            try:
+                answered.append((await client.call_tool("x", {"n": n})).text)
+            except mcpwire.ConnectionClosed as error:
+                unsure.append((n, error.sent))
+    assert unsure == [(3, True), (6, True), (9, True)]
+    assert answered == ["1", "2", "4", "5", "7", "8"]
+    ran = ledger.read_text().split()
+    assert ran == [str(n) for n in range(1, 10)]
+
+
 @on_a_clock_by_hand
 async def test_an_abandoned_server_does_not_delay_the_next_one():
     target = scripted(

@@ -263,6 +263,25 @@ def test_rate_limit_allows_after_its_pause(now, pauses):
         assert limit.take(later)
 
 
+@pytest.mark.rule("LOG-02")
+@pytest.mark.case("F07")
+async def test_request_receives_logs_from_its_log_level():
+    async def handler(ctx):
+        ctx.debug("d")
+        ctx.info("i")
+        ctx.warning({"w": 1})
+        ctx.error(["e"])
+        ctx.log("alert", None, "mine")
+
+    peer = NoSession()
+    await peer.call(handler)
+    assert peer.notifications.all == []
+    await peer.call(handler, meta={LOG_LEVEL: "warning"})
+    assert peer.notifications.of("message", "level") == ["warning", "error", "alert"]
+    assert peer.notifications.of("message", "data") == [{"w": 1}, ["e"], None]
+    assert peer.notifications.all[-1][1]["logger"] == "mine"
+
+
 @pytest.mark.parametrize("from_thread", [False, True])
 async def test_invalid_log_level_or_data_raises_in_the_handler(from_thread):
     async def handler(ctx):

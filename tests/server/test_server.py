@@ -18,7 +18,7 @@ from mcpwire import (
     types,
 )
 from mcpwire.server.lifespan import Lifespan
-from mcpwire.versions import LATEST_SESSION, REVISIONS
+from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
 ERAS = ["2026-07-28", "2025-11-25"]
 
@@ -132,6 +132,35 @@ async def test_session_state_persists_only_in_session_mode(server, era):
     async with Client(server, mode=era) as one, Client(server, mode=era) as two:
         counts = [(await c.call_tool("count")).text for c in (one, one, two)]
     assert counts == (["1", "2", "1"] if era == "2025-11-25" else ["1", "1", "1"])
+
+
+@pytest.mark.rule("META-18")
+async def test_call_continues_only_with_its_request_state(server):
+    runs = []
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        run = await ctx.once("run", lambda: runs.append("run") or len(runs))
+        return f"{(await ctx.elicit('Sure?', bool, key='sure')).action} {run}"
+
+    params = {"name": "ask", "arguments": {}}
+    answered = {**params, "inputResponses": {"sure": {"action": "decline"}}}
+
+    def client():
+        return Client(server, elicitation=lambda form: "decline")
+
+    async with client() as one, client() as two:
+        states = [
+            (await one.request("tools/call", params))["requestState"] for _ in range(2)
+        ]
+        for number, state in enumerate(states, 1):
+            continued = {**answered, "requestState": state}
+            for each in (two, one):
+                result = await each.request("tools/call", continued)
+                assert result["content"][0]["text"] == f"decline {number}"
+        for number, each in enumerate((one, two), 3):
+            result = await each.request("tools/call", answered)
+            assert result["content"][0]["text"] == f"decline {number}"
 
 
 def meta_keys(value):
@@ -294,6 +323,10 @@ async def test_run_over_stdio_refuses_http_options():
 async def test_run_inside_an_event_loop_names_the_alternatives(options):
     with pytest.raises(RuntimeError, match=r"await serve_stdio\(\), or serve asgi"):
         Server("x").run(**options)
+
+
+async def test_revisions_option_is_kept():
+    assert Server("x", "1", revisions=[LATEST]).revisions == (LATEST,)
 
 
 @pytest.mark.rule("MRTR-10")

@@ -309,6 +309,28 @@ async def test_handler_can_close_the_stream_and_the_client_can_resume_it():
         assert data_of(again) == ["a", DONE]
 
 
+@pytest.mark.rule("LHTTP-20")
+@pytest.mark.case("D10")
+async def test_response_arrives_once_after_500_resumptions():
+    steps = Steps()
+    async with called(steps) as (_, hand, first):
+        steps.pause()
+        await first.done()
+        event_id, got = first.ids[-1], []
+        for turn in range(500):
+            visit = hand.get(last_event_id=event_id)
+            steps.log(turn)
+            steps.pause()
+            await visit.until(lambda v=visit: v.is_complete or v.messages)
+            await visit.done()
+            got += data_of(visit)
+            event_id = visit.ids[-1] if visit.ids else event_id
+        steps.end()
+        visit = await hand.get(last_event_id=event_id).done()
+        got += data_of(visit)
+        assert got == [*range(500), DONE]
+
+
 @pytest.mark.rule("LHTTP-10")
 @pytest.mark.parametrize(
     ("version", "store"),
