@@ -507,3 +507,26 @@ async def test_nonces_of_one_client_have_the_same_client_key():
     (first, mark), (second, again) = (nonce.split(".") for nonce in recording.nonces)
     assert first != second
     assert mark == again != ""
+
+
+@pytest.mark.case("F16")
+async def test_concurrent_calls_do_not_share_state():
+    """Each call has its own state and gets its own responses."""
+    sealer = StateSealer(KEYS)
+    peers = [NoSession(answer_all, sealer=sealer) for _ in range(20)]
+
+    def handler_of(number):
+        async def handler(ctx):
+            kept = await ctx.once("number", lambda: number)
+            answers = [
+                (await ctx.elicit(f"{number}.{n}", FORM, key=f"q{n}")).content["text"]
+                for n in range(3)
+            ]
+            return [kept, *answers]
+
+        return handler
+
+    results = await asyncio.gather(
+        *(peer.call(handler_of(number)) for number, peer in enumerate(peers))
+    )
+    assert results == [[n, f"{n}.0", f"{n}.1", f"{n}.2"] for n in range(20)]

@@ -77,6 +77,18 @@ async def test_without_a_store_events_have_no_ids():
         assert visit.status == 400
 
 
+async def test_idle_stream_sends_heartbeats():
+    work = Work()
+    async with Bench(work) as bench:
+        timeouts = Timeouts(body=30, stream_after=QUICK, heartbeat=QUICK)
+        hand = await bench.open(timeouts=timeouts)
+        visit = hand.post(call(1))
+        await visit.until(lambda: visit.body.count(b"\n: \n") >= 3)
+        work.release.set()
+        await visit.done()
+        assert visit.messages == [success(1, content())]
+
+
 async def test_unencodable_result_becomes_an_internal_error(caplog):
     async def work(params, request):
         return {"content": [object()]}
