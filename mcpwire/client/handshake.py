@@ -49,7 +49,7 @@ class Handshake:
         self.is_legacy = False
         self.last_method = "initialize"
 
-    async def drive(self, steps: negotiation.NegotiationSteps) -> Agreement:
+    async def drive(self, steps: negotiation.Steps[Agreement]) -> Agreement:
         """Open the first connection and run the negotiation to its end."""
         memory = self._opener.memory
         if memory is not None and memory.legacy:

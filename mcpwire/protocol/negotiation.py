@@ -29,7 +29,7 @@ time. A `Profile` has the consequences of the agreement for all later requests.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import attrs
 
@@ -64,6 +64,8 @@ from mcpwire.wire.json import Fragment, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
+
+T = TypeVar("T")
 
 MODES: Final = ("auto", "session", "stateless", "prefer-session")
 """The values of `mode=`, besides the names of revisions."""
@@ -208,7 +210,7 @@ class ReceiveTimeout:
 
 Step: TypeAlias = Send | Receive | Notify | Reopen | Downgrade
 
-NegotiationSteps: TypeAlias = "Generator[Step, Any, Agreement]"
+Steps: TypeAlias = "Generator[Step, Any, T]"
 
 # Results
 
@@ -284,7 +286,7 @@ def negotiate(
     probe_timeout: float,
     record: Negotiation,
     over_http: bool = False,
-) -> NegotiationSteps:
+) -> Steps[Agreement]:
     """Negotiate a revision with a server.
 
     `record` gets all events, also if the handshake fails. The era of the first revision
@@ -318,7 +320,6 @@ class _Negotiator:
         self.probe_timeout = probe_timeout
         self.record = record
         self.over_http = over_http
-        self.steps: list[Step] = []  # to perform before the next response
         self.open: set[str] = set()  # requests without a response
         self.retried: set[str] = set()
         self.proposed: Revision | None = None
@@ -329,44 +330,37 @@ class _Negotiator:
         self.may_downgrade = bool(self.legacy and over_http)
         self.now = 0.0
 
-    def run(self) -> NegotiationSteps:
+    def run(self) -> Steps[Agreement]:
         if self.prefers_session:
-            self.initialize(self.legacy[0])
+            yield self.initialize(self.legacy[0])
         else:
-            self.probe(self.modern[0])
+            yield self.probe(self.modern[0])
         while True:
-            yield from self.perform()
             # Only a probe without a parallel `initialize` has a timeout.
             has_timeout = self.may_fall_back and self.open == {DISCOVER}
             outcome = yield Receive(self.probe_timeout if has_timeout else None)
             self.now = outcome.at
             if type(outcome) is ReceiveTimeout:
                 self.note("silence", "initialize is sent beside the open probe")
-                self.initialize(self.legacy[0])
+                yield self.initialize(self.legacy[0])
                 continue
             self.open.discard(outcome.method)
-            agreement = self.receive_answer(outcome)
-            yield from self.perform()
+            agreement = yield from self.receive_answer(outcome)
             if agreement is not None:
                 return agreement
             if not self.open and not (yield from self.downgrade()):
                 raise self.failure()
 
-    def perform(self) -> Generator[Step, Any, None]:
-        while self.steps:
-            yield self.steps.pop(0)
-
     def note(self, event: str, detail: str = "") -> None:
         self.record.note(self.now, event, detail)
 
-    def probe(self, revision: Revision) -> None:
+    def probe(self, revision: Revision) -> Send:
         self.note(f"sent {DISCOVER}", f"as {revision}")
         self.has_probed = True
         self.open.add(DISCOVER)
-        meta = request_meta(revision, self.identity)
-        self.steps.append(Send(DISCOVER, {"_meta": meta}))
+        return Send(DISCOVER, {"_meta": request_meta(revision, self.identity)})
 
-    def initialize(self, revision: Revision) -> None:
+    def initialize(self, revision: Revision) -> Send:
         # Only legacy revisions are proposed: modern ones have no handshake (2025-11-25
         # basic/lifecycle, "Version Negotiation").
         self.note(f"sent {INITIALIZE}", f"proposing {revision}")
@@ -378,33 +372,33 @@ class _Negotiator:
             "capabilities": self.identity.capabilities_at(revision),
             "clientInfo": dict(self.identity.info),
         }
-        self.steps.append(Send(INITIALIZE, params))
+        return Send(INITIALIZE, params)
 
     # Responses
 
-    def receive_answer(self, answer: Answer) -> Agreement | None:
+    def receive_answer(self, answer: Answer) -> Steps[Agreement | None]:
         method, outcome = answer.method, answer.outcome
         if isinstance(outcome, (AuthError, LocalProtocolError)):
             raise outcome  # no token, or nothing sent: not related to the era
         if isinstance(outcome, MCPError):
-            self.receive_error(method, outcome)
+            yield from self.receive_error(method, outcome)
             return None
         try:
             if method == DISCOVER:
-                return self.receive_discovery(outcome)
-            return self.receive_initialized(outcome)
+                return (yield from self.receive_discovery(outcome))
+            return (yield from self.receive_initialized(outcome))
         except InvalidMessage as error:
             self.note(f"{method} was answered incorrectly", str(error))
-            self.receive_refusal(method, error)
+            yield from self.receive_refusal(method, error)
             return None
 
-    def receive_error(self, method: str, error: MCPError) -> None:
+    def receive_error(self, method: str, error: MCPError) -> Steps[None]:
         is_internal = isinstance(error, RPCError) and error.status == 500
         # Over HTTP, servers without `server/discover` may fail with an internal error.
         is_answer = is_internal and method == DISCOVER and self.may_fall_back
         if _is_refusal(error) or is_answer:
             self.note(f"{method} failed", str(error))
-            self.receive_refusal(method, error)
+            yield from self.receive_refusal(method, error)
             return
         # The connection ended: some legacy servers crash on unknown requests. Over HTTP
         # that is no evidence of the era, nor is a status of a failure.
@@ -418,10 +412,10 @@ class _Negotiator:
             cause = error.__cause__ if isinstance(error, RPCError) else None
             raise cause if isinstance(cause, HTTPError) else error
         self.may_reopen = False
-        self.steps.append(Reopen())
-        self.initialize(self.proposed or self.legacy[0])
+        yield Reopen()
+        yield self.initialize(self.proposed or self.legacy[0])
 
-    def receive_refusal(self, method: str, error: MCPError) -> None:
+    def receive_refusal(self, method: str, error: MCPError) -> Steps[None]:
         """Fall back after a refusal; a modern error code excludes the session era."""
         code = error.code if isinstance(error, RPCError) else None
         is_modern = code in MODERN_ERRORS
@@ -435,7 +429,7 @@ class _Negotiator:
         elif method == DISCOVER:
             self.refusal = self.refusal or error
             if self.may_fall_back:
-                self.initialize(self.legacy[0])
+                yield self.initialize(self.legacy[0])
             return
         else:
             self.refusal = error
@@ -443,9 +437,9 @@ class _Negotiator:
             # which lacks `initialize`, returns this error.
             if code == METHOD_NOT_FOUND:
                 self.may_downgrade = False
-        self.try_offered(error, is_modern=is_modern)
+        yield from self.try_offered(error, is_modern=is_modern)
 
-    def try_offered(self, error: MCPError, *, is_modern: bool) -> None:
+    def try_offered(self, error: MCPError, *, is_modern: bool) -> Steps[None]:
         """Try a revision in the data of an error, once per era.
 
         2025-11-25 basic/lifecycle, "Error Handling", has such an error. A modern server
@@ -455,23 +449,23 @@ class _Negotiator:
             if revision.era is Era.STATELESS:
                 if is_modern and DISCOVER not in self.retried:
                     self.retried.add(DISCOVER)
-                    self.probe(revision)
+                    yield self.probe(revision)
                     return
             elif (
                 INITIALIZE not in self.open | self.retried and revision != self.proposed
             ):
                 self.retried.add(INITIALIZE)
-                self.initialize(revision)
+                yield self.initialize(revision)
                 return
         if self.modern and not self.has_probed:
-            self.probe(self.modern[0])
+            yield self.probe(self.modern[0])
 
     def offered_revisions(self, error: MCPError) -> list[Revision]:
         """Return the allowed revisions in the data of an error, newest first."""
         names = _offered_names(error)
         return [r for r in (*self.modern, *self.legacy) if r.name in names]
 
-    def downgrade(self) -> Generator[Step, Any, bool]:
+    def downgrade(self) -> Steps[bool]:
         """Try the transport of 2024-11-05; return whether the handshake continues.
 
         2025-11-25 basic/transports, "Backwards Compatibility": after a 4xx to the POST
@@ -495,10 +489,10 @@ class _Negotiator:
             self.note("HTTP+SSE failed", str(failure))
             return False
         self.note("HTTP+SSE is open", "the server named its endpoint")
-        self.initialize(self.legacy[0])
+        yield self.initialize(self.legacy[0])
         return True
 
-    def receive_discovery(self, result: dict[str, Any]) -> Agreement | None:
+    def receive_discovery(self, result: dict[str, Any]) -> Steps[Agreement | None]:
         if result.get("resultType", "complete") != "complete":
             raise _invalid_result("DiscoverResult", "resultType", "'complete'", result)
         names = result.get("supportedVersions")
@@ -514,11 +508,11 @@ class _Negotiator:
             if revision.era is Era.STATELESS:
                 return self.agree(revision, result, "the server answered the probe")
             if INITIALIZE not in self.open:
-                self.initialize(revision)
+                yield self.initialize(revision)
             return None
         raise self.disagreement(tuple(names))
 
-    def receive_initialized(self, result: dict[str, Any]) -> Agreement:
+    def receive_initialized(self, result: dict[str, Any]) -> Steps[Agreement]:
         name = result.get("protocolVersion")
         if type(name) is not str:
             raise _invalid_result("InitializeResult", "protocolVersion", "str", result)
@@ -535,7 +529,7 @@ class _Negotiator:
         if revision is None or revision not in self.legacy:
             raise self.disagreement((name,))
         agreement = self.agree(revision, result, "the server answered initialize")
-        self.steps.append(Notify("notifications/initialized", revision))
+        yield Notify("notifications/initialized", revision)
         return agreement
 
     # Outcome
