@@ -154,9 +154,9 @@ class TimerQueue:
         try:
             for callback in due:
                 if times.get(callback, inf) <= now:  # no other callback discarded it
-                    del times[callback]
+                    at = times.pop(callback)
                     # A loop on which it was added later calls it.
-                    if not any(callback in later for later in others):
+                    if all(other.get(callback, at) <= at for other in others):
                         callback()
         finally:
             # Last: otherwise each callback that adds itself again would set a timer.
