@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import weakref
 from collections import deque
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mcpwire.errors import InvalidMessage
-from mcpwire.group.reports import GroupEvent, log_server_message, warn
+from mcpwire.group.reports import GroupEvent, warn
 from mcpwire.limits import check_timeout
 from mcpwire.protocol.subscriptions import EventBuffer, decode_notification
-from mcpwire.transports.handlers import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from mcpwire.limits import Limits
-
-CALLBACK_END_S: Final = 2.0
-"""The time limit, in seconds, for a cancelled callback to end."""
+    from mcpwire.group.group import Group
 
 
-def _parse_event(server: str, method: str, params: dict[str, Any] | None) -> Any:
+def parse_event(server: str, method: str, params: dict[str, Any] | None) -> Any:
     """Return a notification as a `GroupEvent`; ``None`` if it is invalid."""
     try:
         return GroupEvent(server, decode_notification(method, params))
@@ -51,12 +46,12 @@ class GroupEvents:
     The stream starts when it is created, and ends when the group is closed.
     """
 
-    def __init__(self, bus: EventBus) -> None:
-        self._bus = bus
-        self._buffer = bus.new_buffer()
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._buffer = group.new_buffer()
         self._wake = asyncio.Event()
         self._is_closed = False
-        bus.streams.add(self)
+        group.streams.add(self)
 
     @property
     def dropped(self) -> int:
@@ -105,7 +100,7 @@ class GroupEvents:
         while True:
             self._wake.clear()
             while self._buffer:
-                event: GroupEvent | None = _parse_event(*self._buffer.pop())
+                event: GroupEvent | None = parse_event(*self._buffer.pop())
                 if event is not None:
                     if self._buffer:  # wakes other tasks that iterate
                         self._wake.set()
@@ -122,7 +117,7 @@ class GroupEvents:
 
     async def aclose(self) -> None:
         """End the stream and discard buffered notifications. Never raises."""
-        self._bus.streams.discard(self)
+        self._group.streams.discard(self)
         self._buffer.clear()
         self.end()
 
@@ -131,58 +126,6 @@ class GroupEvents:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-class EventBus:
-    """The consumers of a group's notifications."""
-
-    def __init__(
-        self,
-        limits: Limits,
-        is_subscribed: Callable[[str, str], bool],
-        on_notification: Callable[[GroupEvent], Any] | None,
-    ) -> None:
-        self._limits = limits
-        self._is_subscribed = is_subscribed
-        self._callback = on_notification
-        self.delivery: Delivery | None = None
-        self.streams: weakref.WeakSet[GroupEvents] = weakref.WeakSet()
-        if on_notification is not None:
-            self.delivery = Delivery(self._call_callback, self.new_buffer())
-
-    def new_buffer(self) -> GroupBuffer:
-        """Create the buffer of a consumer."""
-        return GroupBuffer(
-            self._limits.notifications,
-            max_bytes=self._limits.message,
-            is_subscribed=self._is_subscribed,
-        )
-
-    def deliver(
-        self, server: str, method: str, params: dict[str, Any] | None, size: int
-    ) -> None:
-        """Deliver a notification to every consumer; never waits, never raises."""
-        for stream in tuple(self.streams):
-            stream.put(server, method, params, size)
-        if self.delivery is not None:
-            self.delivery.put(server, method, params, size)
-        elif method == "notifications/message" and not self.streams:
-            log_server_message(server, params or {})
-
-    def _call_callback(
-        self, server: str, method: str, params: dict[str, Any] | None, _: int = 0
-    ) -> Any:
-        assert self._callback is not None
-        event = _parse_event(server, method, params)
-        return None if event is None else self._callback(event)
-
-    async def close(self) -> None:
-        """End every stream and cancel a running callback, within `CALLBACK_END_S`."""
-        for stream in tuple(self.streams):
-            stream.end()
-        running = None if self.delivery is None else self.delivery.close()
-        if running is not None:
-            await asyncio.wait([running], timeout=CALLBACK_END_S)
 
 
 class GroupBuffer:

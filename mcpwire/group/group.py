@@ -21,7 +21,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from weakref import WeakSet
 
 import attrs
@@ -37,17 +37,17 @@ from mcpwire.errors import (
     UnknownServer,
 )
 from mcpwire.group.base import GroupBase, already_connected, as_reference, make_report
-from mcpwire.group.events import EventBus, GroupEvents
+from mcpwire.group.events import GroupBuffer, GroupEvents, parse_event
 from mcpwire.group.managed_server import (
     CLOSE_TIMEOUT_S,
     ManagedServer,
     retrieve_exception,
 )
 from mcpwire.group.member import Member
-from mcpwire.group.reports import log_fields, logger, warn
+from mcpwire.group.reports import log_fields, log_server_message, logger, warn
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.transports.handlers import invoke
+from mcpwire.transports.handlers import Delivery, invoke
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+CALLBACK_END_S: Final = 2.0
+"""The time limit, in seconds, for a cancelled callback to end."""
 
 
 class Group(GroupBase[Client]):
@@ -141,7 +144,11 @@ class Group(GroupBase[Client]):
         # Limits how many servers are being connected at once.
         self.slots = asyncio.Semaphore(concurrency)
         self._background: set[asyncio.Task[Any]] = set()
-        self._bus = EventBus(self._limits, self._is_subscribed, on_notification)
+        self.streams: WeakSet[GroupEvents] = WeakSet()
+        self._on_notification = on_notification
+        self._delivery: Delivery | None = None
+        if on_notification is not None:
+            self._delivery = Delivery(self._call_callback, self.new_buffer())
         self._add_lazy_servers()
 
     # Lifetime
@@ -324,7 +331,11 @@ class Group(GroupBase[Client]):
         try:
             await self.disconnect_all()
         finally:
-            await self._bus.close()
+            for stream in tuple(self.streams):
+                stream.end()
+            callback = None if self._delivery is None else self._delivery.close()
+            if callback is not None:
+                await asyncio.wait([callback], timeout=CALLBACK_END_S)
             current = asyncio.current_task()
             pending = [task for task in self._background if task is not current]
             if pending:
@@ -455,12 +466,12 @@ class Group(GroupBase[Client]):
 
     def events(self) -> GroupEvents:
         """Return a stream of the servers' notifications from now until `aclose`."""
-        return GroupEvents(self._bus)
+        return GroupEvents(self)
 
     @property
     def dropped(self) -> int:
         """The number of notifications lost because `on_notification` was too slow."""
-        return 0 if self._bus.delivery is None else self._bus.delivery.dropped
+        return 0 if self._delivery is None else self._delivery.dropped
 
     def notify_roots_changed(self, server: str | None = None) -> None:
         """Notify a server, or each connected one, that the roots changed.
@@ -650,10 +661,30 @@ class Group(GroupBase[Client]):
     def deliver(
         self, server: str, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
-        """Deliver a notification; called by `ManagedServer`."""
-        self._bus.deliver(server, method, params, size)
+        """Deliver a notification to every consumer; never waits, never raises."""
+        for stream in tuple(self.streams):
+            stream.put(server, method, params, size)
+        if self._delivery is not None:
+            self._delivery.put(server, method, params, size)
+        elif method == "notifications/message" and not self.streams:
+            log_server_message(server, params or {})
         if method == "notifications/tools/list_changed":
             self.notify_tool_sets(server)
+
+    def _call_callback(
+        self, server: str, method: str, params: dict[str, Any] | None, _: int = 0
+    ) -> Any:
+        assert self._on_notification is not None
+        event = parse_event(server, method, params)
+        return None if event is None else self._on_notification(event)
+
+    def new_buffer(self) -> GroupBuffer:
+        """Create the buffer of a consumer of notifications."""
+        return GroupBuffer(
+            self._limits.notifications,
+            max_bytes=self._limits.message,
+            is_subscribed=self._is_subscribed,
+        )
 
     def notify_tool_sets(self, server: str | None) -> None:
         """Report that a server's tools may have changed; ``None``: group closed."""

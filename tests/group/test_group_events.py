@@ -74,7 +74,7 @@ async def test_events_for_a_slow_callback_are_bounded_and_in_order(caplog):
     server, other = ScriptedServer(), ScriptedServer()
     servers = {"a": server, "b": other}
     async with Group(servers, on_notification=slow) as group:
-        waiting = group._bus.delivery._waiting._buffers
+        waiting = group._delivery._waiting._buffers
         for number in range(10_000):
             server.notify(PROGRESS, progressToken=1, progress=number)
             if number % 1_000 == 0:

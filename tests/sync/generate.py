@@ -79,7 +79,7 @@ SKIPPED: Final = {
     *("Client.observe", "Client.abandon", "Group.abandon"),
     *("Client.needs_loop", "Group.needs_loop"),
     *("Group.deliver", "Group.fetch_tools", "Group.notify_tool_sets"),
-    "ToolSet.handle_change",
+    *("Group.new_buffer", "ToolSet.handle_change"),
 }
 """Names that the asyncio classes use between each other."""
 
