@@ -452,22 +452,18 @@ def test_head_limit_does_not_apply_to_bodies():
 
 @pytest.mark.parametrize("place", ["head", "data", "end"])
 def test_error_of_a_reply_is_raised_and_ends_reuse(place):
-    reader = ResponseReader(Limits())
-    reader.expect(ReplyRecorder(fails_at=place))
-    with pytest.raises(KeyError, match=place):
-        reader.feed(OK + b"content-length: 1\r\n\r\na")
-    assert not reader.may_reuse
+    def feed_a_failing_reply():
+        reader = ResponseReader(Limits())
+        reader.expect(ReplyRecorder(fails_at=place))
+        with pytest.raises(KeyError, match=place):
+            reader.feed(OK + b"content-length: 1\r\n\r\na")
+        assert not reader.may_reuse
 
-
-@pytest.mark.parametrize("place", ["head", "data", "end"])
-def test_error_of_a_reply_is_raised_while_another_is_handled(place):
-    reader = ResponseReader(Limits())
-    reader.expect(ReplyRecorder(fails_at=place))
+    feed_a_failing_reply()
     try:
         int("the caller's own")
     except ValueError:
-        with pytest.raises(KeyError, match=place):
-            reader.feed(OK + b"content-length: 1\r\n\r\na")
+        feed_a_failing_reply()
         reader, recorder = read(OK + b"content-length: 1\r\n\r\na" + OK)
     assert recorder.body == b"a"
     assert not reader.may_reuse

@@ -13,14 +13,12 @@ from faulty import (
     answer_to,
     answering,
     client_of,
-    connected,
     never,
     outcome,
     refusing,
     stream,
     until,
 )
-from mcp_server import scripted_mcp
 from raw_server import head, json_reply, reply, sse_event, sse_head
 
 import mcpwire
@@ -84,10 +82,9 @@ async def test_failed_call_leaves_no_reference_cycle(handler):
 )
 @pytest.mark.fault("F24", "F25")
 async def test_any_2xx_response_accepts_a_notification(data):
-    with scripted_mcp() as server:
-        server.on["notifications/initialized"] = answering(data)
-        async with connected(server) as client:
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    on = {"notifications/initialized": answering(data)}
+    async with client_of(on=on) as (_, client):
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.fault("F37")
@@ -192,8 +189,6 @@ async def test_lost_session_is_renewed_although_the_404_body_stalls():
         return True
 
     stalled = []
-    with scripted_mcp() as server:
-        server.on["tools/call"] = stall
-        async with connected(server, timeout=None) as client:
-            assert not isinstance(await outcome(client.call_tool("echo")), Exception)
-        assert server.verbs().count("initialize") == 2
+    async with client_of(on={"tools/call": stall}, timeout=None) as (server, client):
+        assert not isinstance(await outcome(client.call_tool("echo")), Exception)
+    assert server.verbs().count("initialize") == 2

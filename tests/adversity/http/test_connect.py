@@ -47,11 +47,10 @@ async def test_connecting_to_a_silent_server_times_out():
 @pytest.mark.pain("P26")
 @pytest.mark.rule("LHTTP-34")
 async def test_4xx_response_to_the_probe_falls_back_to_initialize(status, body):
-    with scripted_mcp() as server:
-        server.on["server/discover"] = answering(reply(status, body.encode()))
-        async with connected(server, recovery=ONCE) as client:
-            assert client.protocol_version == "2025-11-25"
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    on = {"server/discover": answering(reply(status, body.encode()))}
+    async with client_of(on=on, recovery=ONCE) as (server, client):
+        assert client.protocol_version == "2025-11-25"
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert server.verbs()[:2] == ["server/discover", "initialize"]
 
 
@@ -102,10 +101,9 @@ async def test_refused_connection_error_names_its_reason_and_no_mode(engine):
 
 @pytest.mark.pain("P26")
 async def test_probe_timeout_falls_back_to_the_session_era():
-    with scripted_mcp() as server:
-        server.on["server/discover"] = never
-        async with connected(server, probe_timeout=0.05) as client:
-            assert client.protocol_version == "2025-11-25"
+    on = {"server/discover": never}
+    async with client_of(on=on, probe_timeout=0.05) as (_, client):
+        assert client.protocol_version == "2025-11-25"
 
 
 @pytest.mark.system("U07", "U09", "O83", "L-V4")

@@ -13,11 +13,9 @@ from faulty import (
     QUICK,
     answering,
     client_of,
-    connected,
     never,
     outcome,
     stream,
-    target_without_stream,
     until,
 )
 from living import living
@@ -73,19 +71,14 @@ RESUME = stream(sse_event("", id="place-1", retry=60_000))
 @pytest.mark.usefixtures("patient_close")
 async def test_closing_ends_a_call_that_waits_for_its_retry(era, reply_data):
     """The server names the retry time, for the call or for its event stream."""
-    with scripted_mcp(era) as server:
-        server.on["tools/call"] = answering(reply_data)
-        async with connected(target_without_stream(server)) as client:
-            call = asyncio.ensure_future(
-                outcome(client.call_tool("echo", timeout=None))
-            )
-            await until(lambda: "tools/call" in server.verbs())
-            await asyncio.sleep(0.02)  # it is in its pause by then, or soon after
-            await client.aclose()
-            error = await call
-            assert isinstance(
-                error, ConnectionClosed if reply_data is RESUME else MCPError
-            )
+    on = {"tools/call": answering(reply_data)}
+    async with client_of(era, on=on, server_stream="never") as (server, client):
+        call = asyncio.ensure_future(outcome(client.call_tool("echo", timeout=None)))
+        await until(lambda: "tools/call" in server.verbs())
+        await asyncio.sleep(0.02)  # it is in its pause by then, or soon after
+        await client.aclose()
+        error = await call
+        assert isinstance(error, ConnectionClosed if reply_data is RESUME else MCPError)
     assert server.verbs().count("tools/call") == 1
     assert "GET" not in server.verbs()
 

@@ -81,17 +81,16 @@ async def test_calls_during_an_era_change_run_once(before, after):
 @pytest.mark.parametrize("status", [400, 404, 405, 406, 422])
 async def test_status_that_proves_no_era_change_is_raised(status):
     """The era is probed again, once; the next error is raised."""
-    with scripted_mcp("stateless") as server:
-        server.on["tools/call"] = answering(reply(status, b"nothing here"))
-        async with connected(server, recovery=QUICK) as client:
-            with pytest.raises(mcpwire.TransportError) as caught:
-                await client.call_tool("echo")
-            assert isinstance(caught.value, HTTPError) or str(status) in str(
-                caught.value
-            ), caught.value
-            assert server.verbs().count("tools/call") == 2
-            assert server.verbs().count("initialize") == 0
-            assert server.verbs().count("server/discover") == 2
+    on = {"tools/call": answering(reply(status, b"nothing here"))}
+    async with client_of("stateless", on=on, recovery=QUICK) as (server, client):
+        with pytest.raises(mcpwire.TransportError) as caught:
+            await client.call_tool("echo")
+        assert isinstance(caught.value, HTTPError) or str(status) in str(
+            caught.value
+        ), caught.value
+        assert server.verbs().count("tools/call") == 2
+        assert server.verbs().count("initialize") == 0
+        assert server.verbs().count("server/discover") == 2
 
 
 async def test_header_mismatch_after_a_retry_refreshes_the_tools_once():
@@ -104,13 +103,12 @@ async def test_header_mismatch_after_a_retry_refreshes_the_tools_once():
             return True
         return len(seen) == 2 and MISMATCH(request, conn)
 
-    with scripted_mcp("stateless") as server:
-        server.on["tools/call"] = both
-        async with connected(server, recovery=QUICK) as client:
-            result = await client.call_tool(
-                "mirrored", {"region": "eu"}, headers={"X-User": "ann"}
-            )
-            assert result.text == "eu"
+    on = {"tools/call": both}
+    async with client_of("stateless", on=on, recovery=QUICK) as (server, client):
+        result = await client.call_tool(
+            "mirrored", {"region": "eu"}, headers={"X-User": "ann"}
+        )
+        assert result.text == "eu"
     assert server.verbs() == [
         *("server/discover", "tools/call", "tools/call", "tools/list", "tools/call")
     ]
@@ -121,14 +119,13 @@ async def test_header_mismatch_after_a_retry_refreshes_the_tools_once():
 
 @pytest.mark.rule("HDR-29")
 async def test_repeated_header_mismatch_refreshes_the_tools_once():
-    with scripted_mcp("stateless") as server:
-        server.on["tools/call"] = MISMATCH
-        async with connected(server, recovery=QUICK) as client:
-            with pytest.raises(mcpwire.HeaderMismatch):
-                await client.call_tool("mirrored", {"region": "eu"})
-            server.on["tools/list"] = MISMATCH
-            with pytest.raises(mcpwire.RPCError):
-                await client.call_tool("mirrored", {"region": "eu"})
+    on = {"tools/call": MISMATCH}
+    async with client_of("stateless", on=on, recovery=QUICK) as (server, client):
+        with pytest.raises(mcpwire.HeaderMismatch):
+            await client.call_tool("mirrored", {"region": "eu"})
+        server.on["tools/list"] = MISMATCH
+        with pytest.raises(mcpwire.RPCError):
+            await client.call_tool("mirrored", {"region": "eu"})
     assert server.verbs() == [
         "server/discover",
         *("tools/call", "tools/list", "tools/call"),
@@ -143,10 +140,8 @@ async def test_failing_calls_do_not_mark_the_server_as_dead():
         conn.send(reply(404, b"nothing here"))
         return True
 
-    with scripted_mcp("stateless") as server:
-        server.on["tools/call"] = not_found
-        async with connected(server) as client:
-            for _ in range(10):
-                with pytest.raises(mcpwire.TransportError):
-                    await client.call_tool("fail")
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    async with client_of("stateless", on={"tools/call": not_found}) as (_, client):
+        for _ in range(10):
+            with pytest.raises(mcpwire.TransportError):
+                await client.call_tool("fail")
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"

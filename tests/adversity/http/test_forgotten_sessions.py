@@ -65,15 +65,13 @@ async def test_sessions_lost_at_stream_opening_cause_no_request_storm():
         return False
 
     gets = []
-    with scripted_mcp() as server:
-        server.on["GET"] = forgets
-        async with connected(server) as client:
-            next_event = asyncio.ensure_future(anext(client.events()))
-            await until(lambda: gets)
-            server.forget_sessions()
-            await asyncio.wait([next_event], timeout=2)
-            next_event.cancel()
-            await asyncio.wait([next_event])
+    async with client_of(on={"GET": forgets}) as (server, client):
+        next_event = asyncio.ensure_future(anext(client.events()))
+        await until(lambda: gets)
+        server.forget_sessions()
+        await asyncio.wait([next_event], timeout=2)
+        next_event.cancel()
+        await asyncio.wait([next_event])
     assert server.verbs().count("initialize") <= 8
 
 
@@ -134,19 +132,18 @@ async def test_session_lost_while_subscribing_is_subscribed_again():
             server.sessions.clear()
         return False
 
-    with scripted_mcp() as server:
-        server.on["resources/subscribe"] = forgets
-        async with connected(server, recovery=QUICK) as client:
-            await client.subscribe("memo://one")
-            assert client.session_id != "session-1"
-            assert server.verbs().count("initialize") == 2
-            assert set(server.subscribed) == {"memo://one"}
-            # And once more, without a request that subscribes.
-            before = len(server.subscribed)
-            server.forget_sessions()
-            await client.call_tool("echo", {"text": "x"})
-            assert server.subscribed[before:] == ["memo://one"]
-            await client.unsubscribe("memo://one")
+    on = {"resources/subscribe": forgets}
+    async with client_of(on=on, recovery=QUICK) as (server, client):
+        await client.subscribe("memo://one")
+        assert client.session_id != "session-1"
+        assert server.verbs().count("initialize") == 2
+        assert set(server.subscribed) == {"memo://one"}
+        # And once more, without a request that subscribes.
+        before = len(server.subscribed)
+        server.forget_sessions()
+        await client.call_tool("echo", {"text": "x"})
+        assert server.subscribed[before:] == ["memo://one"]
+        await client.unsubscribe("memo://one")
 
 
 @pytest.mark.system("O85")

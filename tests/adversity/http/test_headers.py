@@ -26,6 +26,7 @@ from mcpwire.protocol.http_reply import MAX_ERROR_BODY
 from mcpwire.transports.http import streamable
 
 STATUSES = (301, 302, 303, 307, 308)
+FOLLOWING = {"follow_redirects": True, "server_stream": "never"}
 
 
 def headers_of(server, name):
@@ -154,11 +155,9 @@ async def test_same_origin_redirect_is_followed_only_if_allowed(status):
 
 async def test_redirect_does_not_limit_the_time_of_the_final_response(monkeypatch):
     monkeypatch.setattr(streamable, "MAX_ERROR_BODY_S", 0.0)
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
-        async with connected(target, recovery=ONCE) as client:
-            server.on["tools/call"] = moved()
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    on = {"tools/call": moved()}
+    async with client_of(on=on, recovery=ONCE, **FOLLOWING) as (_, client):
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 async def test_body_of_a_redirect_is_bounded():
@@ -171,12 +170,10 @@ async def test_body_of_a_redirect_is_bounded():
             return True
         return False
 
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
-        async with connected(target, recovery=ONCE) as client:
-            server.on["tools/call"] = call
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            assert client.stats.bytes_received < 8 * MAX_ERROR_BODY
+    on = {"tools/call": call}
+    async with client_of(on=on, recovery=ONCE, **FOLLOWING) as (_, client):
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        assert client.stats.bytes_received < 8 * MAX_ERROR_BODY
 
 
 async def test_late_rest_of_a_redirect_is_no_part_of_the_final_response():
@@ -196,11 +193,9 @@ async def test_late_rest_of_a_redirect_is_no_part_of_the_final_response():
         return False
 
     redirected, redirect_ended = threading.Event(), threading.Event()
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
-        async with connected(target, recovery=ONCE) as client:
-            server.on["tools/call"] = call
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    on = {"tools/call": call}
+    async with client_of(on=on, recovery=ONCE, **FOLLOWING) as (_, client):
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 async def test_redirect_of_a_resumed_stream_is_relative_to_its_url():
@@ -218,11 +213,9 @@ async def test_redirect_of_a_resumed_stream_is_relative_to_its_url():
         return True
 
     calls = []
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
-        async with connected(target) as client:
-            server.on |= {"tools/call": call, "GET": resume}
-            assert (await client.call_tool("echo")).text == "fine"
+    on = {"tools/call": call, "GET": resume}
+    async with client_of(on=on, **FOLLOWING) as (server, client):
+        assert (await client.call_tool("echo")).text == "fine"
     targets = [request.target for request in server.requests]
     assert targets[3:7] == ["/mcp", "/a/b", "/mcp", "/c"]
 

@@ -15,7 +15,6 @@ from faulty import (
     never,
     once,
     outcome,
-    target_without_stream,
     until,
 )
 from mcp_server import scripted_mcp
@@ -191,10 +190,9 @@ async def test_list_request_restarts_in_a_new_session():
         conn.send(json_reply(answer))
         return True
 
-    with scripted_mcp() as server:
-        server.on["tools/list"] = pages
-        async with connected(target_without_stream(server)) as client:
-            names = [tool.name for tool in await client.list_tools()]
+    on = {"tools/list": pages}
+    async with client_of(on=on, server_stream="never") as (server, client):
+        names = [tool.name for tool in await client.list_tools()]
     assert names == ["session-2-0", "session-2-1", "session-2-2"]
 
 

@@ -88,11 +88,10 @@ async def test_broken_stream_with_an_event_id_is_resumed(end):
         return True
 
     calls = []
-    with scripted_mcp() as server:
-        server.on["GET"] = resumes
-        async with connected(target_without_stream(server)) as client:
-            server.on["tools/call"] = breaks
-            assert (await client.call_tool("echo")).text == "fine"
+    on = {"GET": resumes}
+    async with client_of(on=on, server_stream="never") as (server, client):
+        server.on["tools/call"] = breaks
+        assert (await client.call_tool("echo")).text == "fine"
     assert server.verbs().count("GET") == 1
     get = next(r for r in server.requests if r.verb == "GET")
     assert get.headers["mcp-session-id"] == "session-1"
@@ -145,24 +144,22 @@ ENDED = (ConnectionClosed, mcpwire.RemoteProtocolError, mcpwire.SessionExpired)
 @pytest.mark.parametrize("case", REFUSALS)
 @pytest.mark.fault("F31")
 async def test_refused_resumption_ends_the_call(case):
-    with scripted_mcp() as server:
-        server.on["GET"] = answering(REFUSALS[case])
-        async with connected(server, recovery=QUICK) as client:
-            server.on["tools/call"] = BREAKS
-            error = await outcome(client.call_tool("echo"))
-            assert isinstance(error, ENDED), error
-            assert server.verbs().count("tools/call") == 1
+    on = {"GET": answering(REFUSALS[case])}
+    async with client_of(on=on, recovery=QUICK) as (server, client):
+        server.on["tools/call"] = BREAKS
+        error = await outcome(client.call_tool("echo"))
+        assert isinstance(error, ENDED), error
+        assert server.verbs().count("tools/call") == 1
 
 
 @pytest.mark.system("U23")
 @pytest.mark.fault("F31")
 async def test_endless_resumption_ends_at_the_deadline():
-    with scripted_mcp() as server:
-        server.on["GET"] = answering(sse_head() + LAST_CHUNK)
-        async with connected(server) as client:
-            server.on["tools/call"] = BREAKS
-            with pytest.raises(RequestTimeout):
-                await client.call_tool("echo", timeout=0.5)
+    on = {"GET": answering(sse_head() + LAST_CHUNK)}
+    async with client_of(on=on) as (server, client):
+        server.on["tools/call"] = BREAKS
+        with pytest.raises(RequestTimeout):
+            await client.call_tool("echo", timeout=0.5)
     # Not more often than the minimum of `retry` allows.
     assert server.verbs().count("GET") <= 6
 
