@@ -113,7 +113,7 @@ class KeepsCursor:
 async def follows_each_cursor(target):
     async with connect(target) as client:
         page = await client.request("tools/list")
-        while "nextCursor" in page:
+        while page.get("nextCursor") is not None:
             page = await client.request("tools/list", {"cursor": page["nextCursor"]})
 
 

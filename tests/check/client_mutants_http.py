@@ -55,15 +55,6 @@ def sends_lists(message):
     return [json.dumps([message]).encode()] if "id" not in message else None
 
 
-@outgoing("C-LHTTP-14.b", "http")
-class AnswersOnePing:
-    count = 0
-
-    def __call__(self, message):
-        self.count += "result" in message
-        return [] if "result" in message and self.count > 1 else None
-
-
 class Body(httpx.AsyncByteStream):
     """The body of a response with other chunks."""
 
@@ -96,6 +87,15 @@ def changes_chunks(make_change):
         return response
 
     return change
+
+
+@exchanges("C-LHTTP-14.b", "http")
+async def reads_nothing_of_the_get_stream(request, send):
+    response = await send(request)
+    if request.method == "GET" and "last-event-id" not in request.headers:
+        chunks = changed_chunks(response.stream, lambda chunk: chunk and b":\n\n")
+        response.stream = Body(response, chunks)
+    return response
 
 
 def stops_at(is_refused):

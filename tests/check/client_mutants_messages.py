@@ -49,7 +49,7 @@ def omits_jsonrpc(message):
 
 @outgoing("C-RPC-03.a")
 def null_id(message):
-    if message.get("method") == "tools/list":
+    if message.get("method") == "prompts/list":
         return [message, {**message, "id": None}]
     return None
 
@@ -59,7 +59,7 @@ class ReusesId:
     previous = None
 
     def __call__(self, message):
-        if asks(message) and self.previous is None:
+        if message.get("method") == "prompts/list" and self.previous is None:
             self.previous = message
             return [message, message]
         return None

@@ -59,7 +59,7 @@ _FIRST_IDLE_S: Final = 3.0
 _IDLE_S: Final = 1.0
 """Shortest time without a message after which a client that stays running is done."""
 _REPEATS_FACTOR: Final = 2
-"""Time of repetitions only after which the first run counts as idle, in idle times."""
+"""Idle times with repetitions only, after which these keep the first run no longer."""
 MAX_REPEATS: Final = 300
 """Repetitions of a request after which it counts as endless; an SDK reads 250 pages."""
 _UNCOMPARED: Final = frozenset(

@@ -16,7 +16,7 @@ from mcpwire.check.clients.cases._forms import (
     of_messages,
     undisturbed_case,
 )
-from mcpwire.check.clients.subject import make_message
+from mcpwire.check.clients.subject import SETTING_UP, make_message
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -376,6 +376,7 @@ async def exit_after_an_answer(client: ClientSubject) -> None:
         assert exchange.pipe is not None, "this case runs over stdio"
         await exchange.pipe.exit(1)
 
+    is_observed = False
     run = client
     for _ in range(_ATTEMPTS):
         run.first = answer
@@ -383,5 +384,10 @@ async def exit_after_an_answer(client: ClientSubject) -> None:
         run.need_first_request()
         if len(run.connections) > 1:
             return
+        requests = run.connections[0].messages
+        sent = [m for m in requests if m.method and "id" in m.value]
+        is_observed |= sum(m.method not in SETTING_UP for m in sent) == 1
         run = client.again()
+    if not is_observed:
+        client.raise_absent("request while no other one is open")
     client.raise_broken("another process", client.ending)
