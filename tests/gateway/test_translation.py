@@ -14,6 +14,7 @@ from mcpwire.errors import (
     MethodNotFound,
     RemoteProtocolError,
     RequestTimeout,
+    RPCError,
 )
 from mcpwire.gateway.translation import (
     CANCEL_GRACE_S,
@@ -315,6 +316,13 @@ def test_upstream_log_level_is_only_lowered():
     assert needs_lower_level("warning", "info")
     assert not needs_lower_level("info", "warning")
     assert not needs_lower_level("info", "info")
+
+
+def test_error_response_of_the_server_passes_unchanged():
+    error = RPCError("no", code=-31999, data={"a": [1, None]})
+    passed = convert_error("up", "tools/call", error)
+    assert (passed.code, passed.message, passed.data) == (-31999, "no", error.data)
+    assert passed is not error
 
 
 @pytest.mark.parametrize(
