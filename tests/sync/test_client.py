@@ -190,23 +190,29 @@ def test_a_started_call_runs_without_a_waiter(echo):
 
 
 @pytest.mark.pain("P09")
-@pytest.mark.system("A31")
-@pytest.mark.parametrize("by_id", [False, True])
-def test_a_started_call_can_be_cancelled_after_a_timeout(echo, by_id):
+def test_a_started_call_can_be_cancelled_after_a_timeout(echo):
     with mcpwire.sync.Client(echo.target) as client:
         call = client.start_call("slow")
         until(lambda: echo.slow == 1)
         with pytest.raises(TimeoutError, match="has not ended within"):
             call.result(0.01)
         assert not call.done
-        if by_id:
-            client.cancel(call.request_id, "enough")
-        else:
-            call.cancel("enough")
+        call.cancel("enough")
         with pytest.raises(mcpwire.CallCancelled, match="enough"):
             call.result(BOUND_S)
         until(lambda: echo.cancelled == 1)
         call.cancel()
+        assert echoed(client, "hi") == "hi"
+
+
+@pytest.mark.system("A31")
+def test_a_call_can_be_cancelled_by_its_id_from_another_thread(echo, threads):
+    with mcpwire.sync.Client(echo.target) as client:
+        call = client.start_call("slow")
+        until(lambda: echo.slow == 1)
+        client.cancel(call.request_id, "by id")
+        with pytest.raises(mcpwire.CallCancelled, match="by id"):
+            call.result(BOUND_S)
         client.cancel(None)
         client.cancel(4711)
         assert echoed(client, "hi") == "hi"
@@ -218,6 +224,16 @@ def test_a_failed_started_call_raises_for_each_waiter():
         for _ in range(2):
             with pytest.raises(mcpwire.ConnectionClosed):
                 call.result(BOUND_S)
+
+
+def test_closing_ends_started_calls(echo):
+    client = mcpwire.sync.Client(echo.target)
+    client.connect()
+    call = client.start_call("slow")
+    until(lambda: echo.slow == 1)
+    client.close()
+    with pytest.raises(mcpwire.ConnectionClosed):
+        call.result(BOUND_S)
 
 
 STREAMING = """
@@ -302,6 +318,25 @@ def test_closing_ends_an_iteration_in_another_thread(client, threads, closes):
     assert listening.result(BOUND_S) == "ended"
 
 
+def test_listen_yields_chosen_resources_only(client):
+    with client.listen(["a:1"], tools=True) as changes:
+        assert changes.acknowledged.uris == {"a:1"}
+        assert not changes.refused
+        client.call_tool("x", {"logs": 2, "updates": ["a:2", "a:1"]})
+        change = next(changes)
+        assert (change.method, change.params.uri) == (
+            "notifications/resources/updated",
+            "a:1",
+        )
+
+
+def test_a_watch_reads_again_after_each_change(client):
+    with client.watch("a:1") as contents:
+        assert next(contents).text == "0"
+        client.call_tool("x", {"updates": ["a:1", "a:1"]})
+        assert next(contents).text == "2"
+
+
 @pytest.mark.fault("F41")
 def test_a_watch_continues_after_the_server_died(client, threads):
     has_one = threading.Event()
@@ -330,6 +365,16 @@ def test_threads_subscribe_and_unsubscribe_concurrently(client, threads):
         done.result(BOUND_S)
     with pytest.raises(mcpwire.LocalProtocolError, match="not subscribed"):
         client.unsubscribe("a:1")
+
+
+@pytest.mark.pain("P12")
+@pytest.mark.parametrize("era", ["session", "stateless"])
+def test_http_notifications_reach_a_waiting_stream(era):
+    with scripted_mcp(era) as server, mcpwire.sync.Client(server.url) as client:
+        changes = {"method": "notifications/tools/list_changed"}
+        with client.events() as events:
+            server.push(changes)
+            assert events.next(timeout=BOUND_S).method == changes["method"]
 
 
 @pytest.mark.pain("P12")

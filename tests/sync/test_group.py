@@ -276,6 +276,19 @@ def test_handlers_of_a_group_can_be_replaced():
         assert answers == [["all", "own"], ["new", "own"]]
 
 
+def test_each_notification_names_its_server():
+    events = []
+    targets = {name: server({"tools/call": log("info", name)}) for name in "abc"}
+    with Group(targets, on_notification=events.append) as group:
+        for name in "cab":
+            group.call_tool(name, "x")
+        until(lambda: len(events) == 3)
+        assert [(e.server, e.notification.params.data) for e in events] == [
+            (name, name) for name in "cab"
+        ]
+        assert group.dropped == 0
+
+
 @pytest.mark.parametrize("background", [False, True])
 def test_events_of_all_servers_end_with_the_group(background, threads):
     targets = {name: server({"tools/call": log("info", name)}) for name in "ab"}
