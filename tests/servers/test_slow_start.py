@@ -47,21 +47,28 @@ def sent(client):
 
 
 @pytest.mark.pain("P26")
-@pytest.mark.rule("VER-12", "VER-14", "LIFE-07")
-@pytest.mark.parametrize(
-    ("name", "revision"),
-    [
-        *((name, "2026-07-28") for name in PYTHON),
-        *((name, "2025-11-25") for name in TYPESCRIPT),
-    ],
-)
-async def test_a_late_result_decides_on_the_era(warm, connect, asleep, name, revision):
+@pytest.mark.rule("VER-12")
+@pytest.mark.parametrize("name", PYTHON)
+async def test_a_late_discover_result_means_the_stateless_era(
+    warm, connect, name, asleep
+):
     until, trace = asleep
     late = warm(name).once(until)
     async with connect(late, probe_timeout=PROBE, trace=trace) as client:
-        assert client.protocol_version == revision
+        assert client.protocol_version == "2026-07-28"
+        assert sent(client) == ["sent server/discover", "sent initialize"]
+        await use(client, name)
+
+
+@pytest.mark.pain("P26")
+@pytest.mark.rule("VER-14", "LIFE-07")
+@pytest.mark.parametrize("name", TYPESCRIPT)
+async def test_a_late_initialize_result_means_a_session(warm, connect, name, asleep):
+    until, trace = asleep
+    late = warm(name).once(until)
+    async with connect(late, probe_timeout=PROBE, trace=trace) as client:
+        assert client.protocol_version == "2025-11-25"
         assert sent(client)[:2] == ["sent server/discover", "sent initialize"]
-        assert len(sent(client)) == 2 or name in TYPESCRIPT
         await use(client, name)
 
 

@@ -9,6 +9,8 @@ from mcpwire.types import PromptReference
 
 pytestmark = pytest.mark.servers
 
+SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+
 
 @pytest.mark.parametrize("mode", ["auto", "session"])
 async def test_the_everything_server_lists_its_features(real, connect, mode):
@@ -82,6 +84,17 @@ async def test_the_everything_server_fails_in_both_ways(real, connect):
         with pytest.raises(mcpwire.MethodNotFound):
             await client.request("tools/nope", {})
         assert (await client.call_tool("echo", {"message": "still"})).text
+
+
+@pytest.mark.parametrize("revision", SESSIONS)
+async def test_the_everything_server_speaks_each_session_revision(
+    real, connect, revision
+):
+    async with connect(real("everything"), mode=revision) as client:
+        assert client.protocol_version == revision
+        assert len(await client.list_tools()) > 5
+        result = await client.call_tool("echo", {"message": revision})
+        assert result.text == f"Echo: {revision}"
 
 
 async def test_the_everything_server_refuses_the_stateless_era(real, connect):

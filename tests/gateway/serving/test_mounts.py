@@ -1,6 +1,7 @@
 """A gateway over HTTP: one path or several, the status page and access to it."""
 
 import asyncio
+import json
 from typing import Any
 
 import httpx
@@ -21,7 +22,7 @@ from world import (
     users,
 )
 
-from mcpwire import Client, Http
+from mcpwire import Client, Context, Http
 from mcpwire.gateway import Gateway, Plan, SealedIds, Static
 from mcpwire.gateway.serving import Mounts
 from mcpwire.testing import AsgiTransport
@@ -267,6 +268,39 @@ def test_repr_is_one_line():
 # What the gateway has in common with a server over HTTP...
 
 
+@pytest.mark.system("O50", "O51", "O54")
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "code"),
+    [
+        ("[", {}, 400, -32700),
+        ("{}", {"accept": "application/json"}, 406, -32600),
+        ("{}", {"accept": "text/html"}, 406, -32600),
+        ('{"jsonrpc":"2.0","id":1,"method":"x"}', {}, 400, -32600),
+        ('{"jsonrpc":"2.0","id":1,"method":"initialize"}', {}, 200, -32602),
+    ],
+)
+async def test_invalid_http_request_is_answered_with_an_error(
+    content, headers, status, code
+):
+    async with a_world() as world:
+        client = await world.client_for(Gateway(world.static()))
+        fields = {**HEADERS, **headers}
+        response = await client.http.post("/mcp", content=content, headers=fields)
+        assert response.status_code == status
+        assert response.json()["error"]["code"] == code
+
+
+@pytest.mark.system("O50")
+@pytest.mark.parametrize(
+    "accept",
+    ["*/*", "Application/JSON;q=1, TEXT/event-stream", "application/*, text/*"],
+)
+async def test_accept_header_wildcards_case_and_parameters_are_understood(accept):
+    async with a_world() as world:
+        client = await world.client_for(Gateway(world.static()))
+        assert (await client.initialize(accept=accept)).status_code == 200
+
+
 @pytest.mark.system("O52", "O55")
 async def test_error_codes_match_those_of_a_server():
     async with a_world() as world:
@@ -282,6 +316,46 @@ async def test_error_codes_match_those_of_a_server():
         assert await code("tools/call", {"name": 1}) == -32602
         assert await code("tools/call", {"name": "c_whoami"}) == -32602
         assert await code("resources/read", {}) in {-32601, -32602}
+
+
+@pytest.mark.system("O56", "L-O3")
+async def test_missed_events_are_replayed_after_last_event_id():
+    async with a_world(**SESSIONS) as world:
+        go_on = asyncio.Event()
+
+        @world.a.server.tool
+        async def work(ctx: Context) -> str:
+            ctx.progress(1, 2)
+            await go_on.wait()
+            ctx.progress(2, 2)
+            return "done"
+
+        client = await world.client_for(Gateway(world.static()))
+        session = await client.opened()
+        fields = {**HEADERS, "mcp-session-id": session}
+        params = {"name": "a_work", "_meta": {"progressToken": "t"}}
+        call = jsonrpc.request(7, "tools/call", params)
+        request = client.http.stream("POST", "/mcp", json=call, headers=fields)
+        async with request as response:
+            received = ""
+            async for chunk in response.aiter_text():
+                received += chunk
+                if "progressToken" in received:
+                    break
+        last = [line for line in received.split("\n") if line.startswith("id: ")][-1]
+        go_on.set()
+        fields |= {"last-event-id": last.removeprefix("id: ")}
+        replayed = await client.http.get("/mcp", headers=fields)
+        events = [
+            json.loads(line.removeprefix("data: "))
+            for line in replayed.text.split("\n")
+            if line.startswith("data: {")
+        ]
+        assert [each.get("method", each.get("id")) for each in events] == [
+            "notifications/progress",
+            7,
+        ]
+        assert events[1]["result"]["content"][0]["text"] == "done"
 
 
 @pytest.mark.system("O56")

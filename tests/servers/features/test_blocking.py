@@ -1,12 +1,13 @@
 """The blocking client with real servers."""
 
+import contextlib
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 import mcpwire.sync
-from mcpwire.testing.leaks import children
 from mcpwire.types import CreateMessageResult, TextContent
 
 pytestmark = pytest.mark.servers
@@ -30,6 +31,15 @@ def blocking(warm):
         return mcpwire.sync.Client(target, timeout=TIMEOUT_S, **options)
 
     return make
+
+
+def children():
+    """Return the child processes of this process."""
+    found = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the thread has just ended
+            found |= {int(pid) for pid in (thread / "children").read_text().split()}
+    return found
 
 
 def sample(request):

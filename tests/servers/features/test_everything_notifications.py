@@ -41,6 +41,20 @@ async def test_simulated_logging_reaches_events_and_callback(real, connect):
     assert params.data.lower().startswith(params.level)
 
 
+async def test_progress_is_delivered_to_its_own_call_only(real, connect):
+    own, recorder = Recorder(), Recorder()
+    options = {"duration": 0.2, "steps": 4}
+    async with (
+        connect(real("everything"), on_notification=recorder) as client,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(client.call_tool, LONG, options)
+        result = await client.call_tool(LONG, options, on_progress=own)
+    assert result.text.endswith("Duration: 0.2 seconds, Steps: 4.")
+    assert own.all == [(step, 4, None) for step in (1, 2, 3, 4)]
+    assert {notification.method for notification in recorder.all} <= {TOOLS_CHANGED}
+
+
 async def test_progress_keeps_a_call_alive_beyond_its_timeout(real, connect):
     """One attempt may fail on a busy machine, but hardly all of them."""
     options = {"reset_timeout_on_progress": True}

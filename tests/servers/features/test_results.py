@@ -41,3 +41,13 @@ async def test_a_list_is_cached_until_it_changes(warm, connect):
         third = await client.list_tools()
     assert second == first
     assert [tool.name for tool in third] == [*(t.name for t in first), "new"]
+
+
+async def test_lists_are_not_cached_in_a_session(warm, connect):
+    """Servers up to 2025-11-25 send no cache hints."""
+    options = {"mode": "session", "cache": True}
+    async with connect(warm("sdk_interactive"), **options) as client:
+        for expected in (False, True):
+            names = [tool.name for tool in await client.list_tools()]
+            assert ("new" in names) == expected
+            await client.call_tool("grow", {"name": "new"})

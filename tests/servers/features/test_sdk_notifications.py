@@ -6,7 +6,14 @@ each request, changes of lists and resources to `subscriptions/listen`.
 
 import anyio
 import pytest
-from notification_log import MESSAGE, TIMEOUT_S, TOOLS_CHANGED, UPDATED, Recorder
+from notification_log import (
+    MESSAGE,
+    TIMEOUT_S,
+    TOOLS_CHANGED,
+    UPDATED,
+    Recorder,
+    next_of,
+)
 
 import mcpwire
 
@@ -103,6 +110,61 @@ async def test_list_changes_reach_each_consumer_that_chose_them(sdk):
     assert refused == mcpwire.Filter()
     assert chosen == [PROMPTS_CHANGED, UPDATED]
     assert every == {*ALL_LISTS, UPDATED}
+
+
+@stateless
+async def test_unrequested_changes_are_not_sent(sdk):
+    sent = Recorder()
+    async with sdk(trace=sent) as client:
+        await client.call_tool("grow", {"name": "unheard"})
+        async with client.listen(tools=True) as changes:
+            await client.call_tool("grow", {"name": "heard"})
+            await next_of(changes, TOOLS_CHANGED)
+        await client.call_tool("grow", {"name": "unheard again"})
+    received = b"".join(bytes(data) for event, data in sent.all if event == "receive")
+    assert received.count(TOOLS_CHANGED.encode()) == 1
+    assert PROMPTS_CHANGED.encode() not in received
+
+
+@stateless
+async def test_events_arrive_as_soon_as_the_stream_is_entered(sdk):
+    """Regression: list changes were subscribed to by the first iteration only."""
+    async with sdk() as client, client.events() as events:
+        await client.call_tool("grow", {"name": "new"})
+        await next_of(events, TOOLS_CHANGED)
+
+
+@stateless
+async def test_a_subscription_ended_by_the_server_ends_its_stream(sdk):
+    async with sdk() as client, client.listen(tools=True) as changes:
+        await client.call_tool("hush")
+        with anyio.fail_after(TIMEOUT_S):
+            assert [notification async for notification in changes] == []
+        async with client.listen(tools=True) as again:
+            await client.call_tool("grow", {"name": "new"})
+            await next_of(again, TOOLS_CHANGED)
+
+
+@pytest.mark.pain("P09")
+async def test_cancelling_a_started_call_cancels_it_at_the_server(sdk):
+    recorder = Recorder()
+    async with sdk() as client:
+        calls = [
+            await client.start_call("hang", {"name": name}, on_progress=recorder)
+            for name in ("first", "second")
+        ]
+        await recorder.until(lambda: len(recorder.all) == 2)
+        for call in calls:
+            call.cancel("not needed")
+        with anyio.fail_after(TIMEOUT_S):
+            for call in calls:
+                with pytest.raises(mcpwire.CallCancelled, match="not needed"):
+                    await call
+            names = []
+            while len(names) < 2:
+                result = await client.call_tool("cancelled")
+                names = result.structured_content["result"]
+    assert sorted(names) == ["first", "second"]
 
 
 @pytest.mark.pain("P04")

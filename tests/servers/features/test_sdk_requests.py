@@ -244,6 +244,20 @@ async def test_a_client_without_handlers_gets_no_requests(sdk, mode):
         assert await client.ping() > 0
 
 
+async def test_an_unsafe_elicitation_url_reaches_no_handler(sdk, mode):
+    url = "http://ada:secret@example.org/"
+    handler = mcpwire.Elicitation(url=raising(AssertionError))
+    refusals = {
+        "session": mcpwire.InvalidParams,
+        "stateless": mcpwire.RemoteProtocolError,
+    }
+    async with sdk(elicitation=handler) as client:
+        with pytest.raises(refusals[mode], match="url") as refused:
+            await client.call_tool("sign_in", {"url": url})
+        assert "secret" not in str(refused.value)
+        assert await client.ping() > 0
+
+
 REFUSED = mcpwire.RPCError("the user said no", code=-1, data={"asked": 1})
 
 
@@ -264,6 +278,29 @@ async def test_a_session_server_gets_the_error_of_a_handler(sdk):
     assert (refused.value.code, refused.value.message) == (-1, "the user said no")
     assert refused.value.data == {"asked": 1}
     assert "secret" not in str(failed.value)
+
+
+@pytest.mark.rule("SAMP-08")
+@stateless
+async def test_a_handler_error_ends_a_stateless_call(sdk):
+    """Input responses have no errors: the call ends in the client."""
+    errors = iter([REFUSED, ValueError("of our own"), None])
+
+    def fail(_):
+        error = next(errors)
+        if error is not None:
+            raise error
+        return 7
+
+    async with sdk(sampling=fail) as client:
+        with pytest.raises(mcpwire.CallCancelled, match="the user said no") as refused:
+            await client.call_tool("haiku", {"topic": "x"})
+        with pytest.raises(ValueError, match="of our own"):
+            await client.call_tool("haiku", {"topic": "x"})
+        with pytest.raises(mcpwire.LocalProtocolError, match="sampling answer"):
+            await client.call_tool("haiku", {"topic": "x"})
+        assert await client.ping() > 0
+    assert refused.value.__cause__ is REFUSED
 
 
 # --- a handler that runs while its call ends

@@ -309,6 +309,14 @@ async def grow(name: str, ctx: Context) -> str:
 
 
 @server.tool()
+def hush() -> str:
+    """End all subscriptions of 2026-07-28, in order."""
+    entry = server._lowlevel_server.get_request_handler("subscriptions/listen")
+    entry.handler.close()
+    return "hushed"
+
+
+@server.tool()
 async def hang(name: str, ctx: Context) -> str:
     """Never answer; tell that it runs, remember who was cancelled."""
     try:

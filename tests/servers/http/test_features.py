@@ -47,25 +47,42 @@ async def test_the_era_is_detected_and_lists_and_calls_work(place, engine):
         assert 0 < await client.ping() < TIMEOUT_S
 
 
-@pytest.mark.rule("SAMP-01", "ELIC-01")
-async def test_progress_and_requests_of_the_server_reach_their_call(place):
-    recorder, results = Recorder(), []
-    client = mcpwire.Client(mcpwire.Http(place.url), mode=place.mode, **HANDLERS)
-    async with client:
+async def test_progress_is_delivered_to_its_call(place):
+    recorder = Recorder()
+    tool, arguments, expected = place.kind.progress
+    async with mcpwire.Client(mcpwire.Http(place.url), mode=place.mode) as client:
+        await client.call_tool(tool, arguments, on_progress=recorder, check=True)
+        await recorder.until(lambda: len(recorder.all) == len(expected))
+    assert recorder.all == expected
 
-        async def sample():
-            results.append(await client.call_tool(*place.kind.sample, check=True))
+
+@pytest.mark.rule("SAMP-01")
+async def test_the_server_uses_the_sampling_handler(place):
+    tool, arguments = place.kind.sample
+    async with mcpwire.Client(
+        mcpwire.Http(place.url), mode=place.mode, **HANDLERS
+    ) as client:
+        results = []
+
+        async def call():
+            results.append(await client.call_tool(tool, arguments, check=True))
 
         async with anyio.create_task_group() as group:
             for _ in range(5):
-                group.start_soon(sample)
-        named = await client.call_tool(*place.kind.elicit, check=True)
-        tool, arguments, steps = place.kind.progress
-        await client.call_tool(tool, arguments, on_progress=recorder, check=True)
-        await recorder.until(lambda: len(recorder.all) == len(steps))
-    assert recorder.all == steps
-    assert [SAMPLED in result.text for result in results] == [True] * 5
-    assert NAMED in named.text
+                group.start_soon(call)
+    assert len(results) == 5
+    for result in results:
+        assert SAMPLED in result.text
+
+
+@pytest.mark.rule("ELIC-01")
+async def test_the_server_uses_the_elicitation_handler(place):
+    tool, arguments = place.kind.elicit
+    async with mcpwire.Client(
+        mcpwire.Http(place.url), mode=place.mode, **HANDLERS
+    ) as client:
+        result = await client.call_tool(tool, arguments, check=True)
+    assert NAMED in result.text
 
 
 @pytest.mark.parametrize("place", SUBSCRIBING, ids=name_of, indirect=True)
