@@ -146,11 +146,18 @@ class TimerQueue:
     def _expire(self, loop: AbstractEventLoop) -> None:
         now, times = loop.time(), self._due[loop]
         due = list(takewhile(lambda each: times[each] <= now, times))
+        others = [
+            due
+            for other, due in list(self._due.items())
+            if other is not loop and not other.is_closed()
+        ]
         try:
             for callback in due:
                 if times.get(callback, inf) <= now:  # no other callback discarded it
-                    del times[callback]
-                    callback()
+                    at = times.pop(callback)
+                    # A loop on which it was added later calls it.
+                    if all(other.get(callback, at) <= at for other in others):
+                        callback()
         finally:
             # Last: otherwise each callback that adds itself again would set a timer.
             self._armed.discard(loop)

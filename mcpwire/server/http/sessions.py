@@ -864,6 +864,7 @@ class Sessions:
         self._sessions.clear()
         self._pool.clear()
         self.stateless_sessions.clear()
+        self._idle_timers = TimerQueue(self._idle_timers.seconds)
 
     async def aclose(self) -> None:
         """End all sessions, their requests and streams, and close the store."""

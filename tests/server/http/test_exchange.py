@@ -6,6 +6,7 @@ import threading
 import pytest
 from asgi_driver import Visit, scope
 from clocks import on_a_clock_by_hand
+from loop_polling import until
 from proportion import grows_in_proportion
 
 from mcpwire import Limits
@@ -352,6 +353,31 @@ def test_a_callback_may_discard_another_that_is_due():
         assert (called, other.called) == ([1], 0)
 
     in_virtual_time(main)
+
+
+def test_a_callback_is_called_on_the_loop_where_it_was_added_last():
+    queue, called, is_added = TimerQueue(0.02), [], threading.Event()
+
+    def callback():
+        called.append(asyncio.get_running_loop())
+        queue.discard(callback)
+
+    async def add_again():
+        queue.add(callback)
+        is_added.set()
+        await until(lambda: called)
+
+    async def add():
+        queue.add(callback)
+        second = threading.Thread(target=asyncio.run, args=(add_again(),))
+        second.start()
+        is_added.wait(10)
+        await asyncio.to_thread(second.join)
+        return asyncio.get_running_loop()
+
+    first = asyncio.run(add())
+    assert len(called) == 1
+    assert called != [first]
 
 
 def test_event_loops_of_several_threads_have_separate_timers():
