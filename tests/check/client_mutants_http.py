@@ -267,6 +267,7 @@ exchanges("C-E07.a", "http")(repeats(lambda _, body: body == b"", "GET"))
 async def repeats_accepted(request, send):
     response = await send(request)
     while is_request(request) and response.status_code == 202:
+        await response.aread()  # it frees its connection
         response = await send(request)
     return response
 
@@ -308,6 +309,8 @@ class ForgetsTheRequest:
 @exchanges("C-F27.a", "http")
 async def renews_without_end(request, send):
     while (response := await send(request)).status_code == 404:
+        if SESSION not in request.headers:
+            break
         start = b'{"jsonrpc":"2.0","id":0,"method":"initialize"}'
         fields = {k: v for k, v in request.headers.items() if k != SESSION}
         fields["content-length"] = str(len(start))

@@ -60,7 +60,8 @@ class StopsAtEarlyLog:
 
     def __call__(self, message):
         self.is_initialized |= "result" in message
-        if not self.is_initialized and "method" in message:
+        is_log = message.get("method") == "notifications/message"
+        if is_log and not self.is_initialized:
             raise ValueError("a message before the handshake")
 
 
