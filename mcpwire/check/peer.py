@@ -381,13 +381,17 @@ class Response:
                 self._on_data(event.data)
         self._on_change()
 
-    def end(self) -> None:
-        """Receive the end of the body."""
-        # The body of an HTTP error need not be a message: frameworks send their own.
+    @property
+    def has_message(self) -> bool:
+        """Whether the body may be a message; frameworks send their own errors."""
         is_jsonrpc = b'"jsonrpc"' in self.body
         is_error = b'"id"' in self.body and b'"error"' in self.body
         may_be_message = self.status < 400 or is_jsonrpc or is_error
-        if self._sse is None and may_be_message and "json" in self.media_type:
+        return self._sse is None and may_be_message and "json" in self.media_type
+
+    def end(self) -> None:
+        """Receive the end of the body."""
+        if self.has_message:
             self._on_data(bytes(self.body))
         self.finish("")
 

@@ -697,8 +697,14 @@ class Subject:
         )
         if self.stream is None:
             return response
-        await self.wait_ended(response)  # the stream carries the answer
-        return None
+        await self.wait_ended(response)
+        if response.status < 400:
+            return None  # the stream carries the answer
+        if response.has_message:
+            body = bytes(response.body)
+            for each in decode_messages(body, response.number, self._case):
+                self._add_message(each)
+        return response
 
     def _record_request(self, message: dict[str, Any]) -> None:
         params = message.get("params")

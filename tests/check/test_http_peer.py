@@ -217,6 +217,18 @@ async def test_legacy_sse_post_response_is_not_a_message():
 
 
 @pytest.mark.parametrize(
+    ("body", "codes"),
+    [(b'{"jsonrpc":"2.0","error":{"code":-32700}}', [-32700]), (b'{"detail":1}', [])],
+)
+async def test_refused_legacy_sse_post_is_a_reaction(body, codes):
+    place = STREAM + b"event: endpoint\ndata: messages?id=1\n\n"
+    refused = with_body(body, status="400 Bad Request")
+    async with answered(place, refused, is_sse=True) as (subject, _):
+        reaction = await subject.provoke(b"{bad")
+        assert (reaction.status, reaction.codes) == (400, codes)
+
+
+@pytest.mark.parametrize(
     ("body", "count"),
     [
         (b'{"detail":"no"}', 0),
