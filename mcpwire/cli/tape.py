@@ -64,7 +64,13 @@ def _tap_url(options: Options, address: str, recorder: tape.Recorder) -> int:
 
         url = options.command[0]
         path = urlsplit(url).path or "/"
-        run_http(HttpTap(url, recorder), address, path=path, quiet=options.quiet)
+        run_http(
+            HttpTap(url, recorder),
+            address,
+            path=path,
+            quiet=options.quiet,
+            uvicorn={"date_header": False},  # the server's own is passed on
+        )
     return Exit.OK
 
 

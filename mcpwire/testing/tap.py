@@ -140,7 +140,9 @@ class HttpTap:
         """Open the client."""
         import httpx  # not needed by `tap_command`
 
-        self._client = httpx.AsyncClient()
+        # As slow and as parallel as the client and the server are.
+        unlimited = httpx.Limits(max_connections=None)
+        self._client = httpx.AsyncClient(timeout=None, limits=unlimited)  # noqa: S113
 
     async def drain(self, timeout: float = 0.0) -> None:
         """Do nothing: open streams are closed with the connections."""
@@ -152,8 +154,7 @@ class HttpTap:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, until either side ends it."""
         headers = list(scope["headers"])
-        host = next((value for name, value in headers if name == b"host"), b"")
-        if not is_loopback(urlsplit(f"//{host.decode('latin-1')}").hostname or ""):
+        if not _is_for_this_machine(headers):
             # A name of an attacker's page that resolves to this machine.
             await _respond(send, 403, "only requests to this machine are passed on")
             return
@@ -192,12 +193,12 @@ class HttpTap:
         fields = [field for field in headers if field[0] not in _HOP_FIELDS]
         fields.append((b"accept-encoding", b"identity"))
         origin = f"{self._url.scheme}://{self._url.netloc}"
-        request = httpx.Request(
-            scope["method"], f"{origin}{path}", headers=fields, content=body
-        )
         try:
+            request = httpx.Request(
+                scope["method"], f"{origin}{path}", headers=fields, content=body
+            )
             response = await self._client.send(request, stream=True)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             add.end("server", number)
             await _respond(send, 502, f"{origin}: {error!r}")
             return
@@ -224,6 +225,15 @@ class HttpTap:
             add.end("server", number)
             with anyio.CancelScope(shield=True):
                 await response.aclose()
+
+
+def _is_for_this_machine(fields: Fields) -> bool:
+    host = next((value for name, value in fields if name == b"host"), b"")
+    try:
+        name = urlsplit(f"//{host.decode('latin-1')}").hostname
+    except ValueError:
+        name = None
+    return is_loopback(name or "")
 
 
 def _head(first: str, fields: Fields) -> str:

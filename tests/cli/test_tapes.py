@@ -15,6 +15,8 @@ from hosting import hosted
 from raw_server import head, raw_server, reply, sse_head
 
 from mcpwire.server.demo import demo_dispatcher
+from mcpwire.testing import Recorder
+from mcpwire.testing.tap import HttpTap
 from mcpwire.testing.tape import read_messages, read_tape
 
 DEMO = shlex.join((*MCPWIRE, "demo-server"))
@@ -184,7 +186,7 @@ def test_tap_passes_heads_and_bodies_on(path, tapped):
 
     def script(conn):
         conn.receive()
-        conn.send(reply(200, body, x_answer="a", set_cookie="c=1"))
+        conn.send(reply(200, body, x_answer="a", set_cookie="c=1", date="today"))
 
     with raw_server(script) as server:
         _, url = tapped(f"{server.url}?key=k")
@@ -196,6 +198,7 @@ def test_tap_passes_heads_and_bodies_on(path, tapped):
     assert (response.status_code, response.content) == (200, body)
     assert response.headers["x-answer"] == "a"
     assert response.headers["set-cookie"] == "c=1"
+    assert response.headers.get_list("date") == ["today"]
     (request,) = server.requests
     assert request.body == b"\x00\xff"
     assert request.target == "/mcp?key=k"
@@ -213,14 +216,33 @@ def test_tap_refuses_other_host_names_and_reports_a_lost_server(path, tapped):
     with raw_server(lambda _: None) as server:
         gone = server.url
     _, url = tapped(gone)
-    response = httpx.post(url, headers={"Host": "attacker.example"})
-    assert (response.status_code, response.text) == (
-        403,
-        "only requests to this machine are passed on\n",
-    )
+    for host in ("attacker.example", "[::1"):
+        response = httpx.post(url, headers={"Host": host})
+        assert (response.status_code, response.text) == (
+            403,
+            "only requests to this machine are passed on\n",
+        )
     response = httpx.post(url, content=b"{}")
     assert response.status_code == 502
     assert "ConnectError" in response.text
+
+
+async def test_tap_waits_for_a_slow_server_without_a_time_limit(path, monkeypatch):
+    timeouts = []
+
+    async def answer(_, request):
+        timeouts.append(request.extensions["timeout"])
+        raise httpx.ConnectError("no server")
+
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", answer)
+    with Recorder(path) as recorder:
+        tap = HttpTap("http://server.example/mcp", recorder)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(tap)) as client:
+            await tap.start()
+            response = await client.post("http://127.0.0.1/mcp", content=b"{}")
+            await tap.aclose()
+    assert response.status_code == 502
+    assert set(timeouts[0].values()) == {None}
 
 
 def test_response_that_breaks_off_breaks_off_for_the_client(path, tapped):
