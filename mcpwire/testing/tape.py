@@ -294,7 +294,11 @@ class TapeMessage:
 
 
 def read_messages(parts: Iterable[Part]) -> Iterator[TapeMessage]:
-    """Return the messages of both sides in the order of their ends."""
+    """Return the messages of both sides in the order of their ends.
+
+    Over HTTP other bodies, such as those of a login, are left out. A response without a
+    message is an error without an id.
+    """
     decoders: dict[tuple[Side, int | None], Callable[[Part], list[bytes]]] = {}
     has_ended = False
     for part in parts:
@@ -303,7 +307,8 @@ def read_messages(parts: Iterable[Part]) -> Iterator[TapeMessage]:
             decoders[key] = _decoder(part)
         for text in decoders[key](part):
             for content in _decode(text):
-                yield TapeMessage(part.side, content, part.exchange, has_ended)
+                if part.exchange is None or _is_message(content):
+                    yield TapeMessage(part.side, content, part.exchange, has_ended)
         if part.side == "client":
             has_ended = part.is_end and part.exchange is None
 
@@ -327,7 +332,26 @@ def _decoder(first: Part) -> Callable[[Part], list[bytes]]:
     if re.search(r"(?im)^content-type:\s*text/event-stream", first.head):
         events = SSEDecoder(DEFAULT_LIMITS.message)
         return lambda part: [event.data for event in events.feed(part.data)]
-    return _Body(splits_lines=False).feed
+    body = _Body(splits_lines=False)
+    status = first.head.partition("\n")[0]
+    if first.side == "client" or " 202" in status:
+        return body.feed
+    return lambda part: [_as_answer(text, status) for text in body.feed(part)]
+
+
+def _as_answer(text: bytes, status: str) -> bytes:
+    """Return the body of a response, or an error if it has no message."""
+    if any(map(_is_message, _decode(text))):
+        return text
+    problem = f"no message in the response: {status or 'there was none'}"
+    error = {"code": NOT_ON_TAPE, "message": problem}
+    return encode({"jsonrpc": "2.0", "id": None, "error": error})
+
+
+def _is_message(content: object) -> bool:
+    return isinstance(content, dict) and not content.keys().isdisjoint(
+        ("jsonrpc", "method", "id")
+    )
 
 
 class _Body:
@@ -362,6 +386,13 @@ class _Cue:
     current: Json | None = None
     """The message of the present client that was matched last."""
 
+    def is_expecting(self, content: Json) -> bool:
+        """Return whether the present client has asked for a message of the server."""
+        if self.current is None:
+            return False  # it has not subscribed
+        is_progress = _progress_token(content) is not None
+        return not is_progress or _token_of(self.current) is not None
+
 
 class Player:
     """The server of a tape: it answers each message as the recorded server did.
@@ -381,18 +412,18 @@ class Player:
         self.unexpected: list[Json] = []
         self._cues: list[_Cue] = []
         self._waiting: dict[bytes, _Cue] = {}
-        by_id: dict[bytes, _Cue] = {}
-        by_exchange: dict[int | None, _Cue] = {}
+        owners: dict[Any, _Cue] = {}
         for message in read_messages(parts):
             content = message.content
             if message.side == "server":
-                self._add_step(message, by_id, by_exchange)
+                self._add_step(message, owners)
             elif isinstance(content, dict) and "method" in content:
                 cue = _Cue(_key(content), content)
                 self._cues.append(cue)
                 if "id" in content:
-                    by_id[encode(content["id"])] = cue
-                    by_exchange[message.exchange] = cue
+                    # Several clients may use the same ids at the same time.
+                    for name in (*_names(content), None):
+                        owners[message.exchange, name] = owners[None, name] = cue
 
     @property
     def unplayed(self) -> list[Json]:
@@ -434,26 +465,20 @@ class Player:
         error = {"code": code, "message": text}
         return [encode_line({"jsonrpc": "2.0", "id": message["id"], "error": error})]
 
-    def _add_step(
-        self,
-        message: TapeMessage,
-        by_id: dict[bytes, _Cue],
-        by_exchange: dict[int | None, _Cue],
-    ) -> None:
+    def _add_step(self, message: TapeMessage, owners: Mapping[Any, _Cue]) -> None:
         """Add a message of the server to the cue that it follows."""
         if not self._cues:
             return  # sent before any message of the client
-        content, latest = message.content, self._cues[-1]
+        content, latest, exchange = message.content, self._cues[-1], message.exchange
         owner = None
-        if isinstance(content, dict):
-            owner = by_id.get(encode(_owner_id(content)))
-            if owner is None and (token := _progress_token(content)) is not None:
-                owner = next(
-                    (c for c in reversed(self._cues) if _token_of(c.message) == token),
-                    None,
-                )
-        if owner is None and message.exchange is not None:
-            owner = by_exchange.get(message.exchange)
+        if isinstance(content, dict) and (name := _owner_name(content)) is not None:
+            owner = owners.get((exchange, name)) or owners.get((None, name))
+        if owner is None and exchange is not None:
+            owner = owners.get((exchange, None))
+        if owner is None and isinstance(content, dict) and "method" not in content:
+            if exchange is not None:
+                return  # such as an answer to GET or DELETE
+            content = encode(content)  # such as an error without an id
         owner = owner or latest
         # Messages of a subscription follow what the client did meanwhile.
         is_stream = owner.message["method"] == "subscriptions/listen"
@@ -468,7 +493,7 @@ class Player:
             cue.next_step += 1
             if isinstance(content, bytes):
                 lines.append(content + b"\n")
-            elif owner.current is not None:  # else the client has not subscribed
+            elif owner.is_expecting(content):
                 lines.append(encode_line(_with_ids(content, owner)))
                 if "method" in content and "id" in content:
                     self._waiting[encode(content["id"])] = cue
@@ -497,6 +522,14 @@ def _token_of(request: Json) -> Any:
     return _meta(request, "params").get("progressToken")
 
 
+def _names(request: Json) -> list[tuple[str, bytes]]:
+    """Return the names by which the server's messages refer to a request."""
+    names = [("id", encode(request["id"]))]
+    if (token := _token_of(request)) is not None:
+        names.append(("token", encode(token)))
+    return names
+
+
 def _progress_token(message: Json) -> Any:
     if message.get("method") != "notifications/progress":
         return None
@@ -504,11 +537,14 @@ def _progress_token(message: Json) -> Any:
     return params.get("progressToken") if isinstance(params, dict) else None
 
 
-def _owner_id(message: Json) -> Any:
-    """Return the id of the request that a message of the server belongs to."""
+def _owner_name(message: Json) -> tuple[str, bytes] | None:
+    """Return the name of the request that a message of the server belongs to."""
     if "method" not in message:
-        return message.get("id")
-    return _meta(message, "params").get(SUBSCRIPTION_ID)
+        return "id", encode(message.get("id"))
+    if (id := _meta(message, "params").get(SUBSCRIPTION_ID)) is not None:
+        return "id", encode(id)
+    token = _progress_token(message)
+    return None if token is None else ("token", encode(token))
 
 
 def _with_ids(message: Json, cue: _Cue) -> Json:

@@ -388,7 +388,87 @@ def test_tape_over_http_has_bodies_batches_and_event_streams(path):
     requests = [call(1), call(2, "ask"), call(3, "a"), call(4, "b")]
     assert played(player, *requests) == [[result(1)], [asked], [result(3)], [result(4)]]
     assert played(player, {"jsonrpc": "2.0", "id": "q", "result": {}}) == [[result(2)]]
-    assert player.receive(call(5, "html")) == [b"<html>\n"]
+    ((answer,),) = played(player, call(5, "html"))
+    assert answer["id"] == 5
+    assert answer["error"]["message"] == "no message in the response: HTTP/1.1 200"
+
+
+def test_clients_with_the_same_ids_and_tokens_get_their_own_answers(path):
+    progress = note("notifications/progress", progressToken=1, progress=1)
+    meta = {"progressToken": 1}
+    first, second = (
+        exchange(n, call(1, x, _meta=meta)) for n, x in ((1, "a"), (2, "b"))
+    )
+    write(
+        path,
+        *first[:3],
+        *second[:3],
+        *exchange(
+            1,
+            None,
+            *(
+                f"data: {json.dumps(each)}\n\n"
+                for each in (progress, result(1, {"n": 1}))
+            ),
+            content_type="text/event-stream",
+        )[3:],
+        *exchange(2, None, json.dumps(result(1, {"n": 2})))[3:],
+    )
+    player = Player(read_tape(path))
+    requests = [call(7, "a", _meta={"progressToken": 9}), call(8, "b")]
+    assert played(player, *requests) == [
+        [
+            note("notifications/progress", progressToken=9, progress=1),
+            result(7, {"n": 1}),
+        ],
+        [result(8, {"n": 2})],
+    ]
+
+
+def test_http_responses_of_other_requests_are_no_answers(path):
+    refused = {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "no GET"}}
+    entries = exchange(1, call(1), json.dumps(result(1)))
+    write(
+        path,
+        *entries[:3],
+        *exchange(2, None, json.dumps(refused))[3:],  # a GET
+        *exchange(3, {"client_name": "x"}, '{"issuer": "x"}'),  # a login
+        *exchange(4, None, "")[3:],  # a DELETE
+        *entries[3:],
+    )
+    assert played(Player(read_tape(path)), call(7)) == [[result(7, {"n": 1})]]
+
+
+def test_http_response_without_a_message_is_an_error(path):
+    entries = exchange(1, call(1), "")
+    entries[3]["head"] = "HTTP/1.1 404"
+    write(path, *entries)
+    (answer,) = played(Player(read_tape(path)), call(7))[0]
+    problem = "no message in the response: HTTP/1.1 404"
+    assert (answer["id"], answer["error"]["message"]) == (7, problem)
+
+
+def test_error_without_an_id_does_not_answer_a_request(path):
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "x"}}
+    write(
+        path,
+        client_line(call(1)),
+        {"from": "client", "text": "not JSON\n"},
+        server_line(error),
+        server_line(result(1)),
+    )
+    assert played(Player(read_tape(path)), call(7)) == [[error, result(7, {"n": 1})]]
+
+
+def test_client_without_a_progress_token_gets_no_progress(path):
+    write(
+        path,
+        client_line(call(1, _meta={"progressToken": 0})),
+        server_line(note("notifications/progress", progressToken=0, progress=1)),
+        server_line(result(1)),
+    )
+    player = Player(read_tape(path))
+    assert played(player, call(7)) == [[result(7, {"n": 1})]]
 
 
 # --- exact play
