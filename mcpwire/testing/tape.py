@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import re
@@ -29,6 +30,7 @@ from fnmatch import fnmatchcase
 from itertools import zip_longest
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from urllib.parse import quote
 
 import attrs
 
@@ -43,7 +45,6 @@ from mcpwire.testing.scripted import (
 from mcpwire.transports.http.target import is_credential
 from mcpwire.wire.json import encode, encode_line, encode_sorted, loads
 from mcpwire.wire.sse import SSEDecoder
-from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -64,6 +65,7 @@ FIRST_LINE: Final = encode_line({"tape": VERSION})
 MASK: Final = "***"
 MAX_PART_BYTES: Final = 1024 * 1024
 """Bytes of a line without an end that are written at once."""
+MAX_SECRET_BYTES: Final = 64 * 1024
 
 SUBSCRIPTION_ID: Final = META + "subscriptionId"
 NOT_ON_TAPE: Final = -32603
@@ -76,10 +78,17 @@ _TOKENS: Final = re.compile(
     rb"""(?x)
     ( "(?:access_token|refresh_token|id_token|client_secret|client_assertion
           |code_verifier|registration_access_token)" \s*:\s* " ) (?:[^"\\]|\\.)*
-    | ( (?:^|&) (?:access_token|refresh_token|client_secret|client_assertion
-          |assertion|code|code_verifier) = ) [^&\s]+
     """
 )
+_FORM_TOKENS: Final = re.compile(
+    rb"""(?x)
+    ( (?:^|&) (?:access_token|refresh_token|client_secret|client_assertion|assertion
+          |code|code_verifier|device_code|password|subject_token|actor_token) = )
+      [^&\s]+
+    """
+)
+_QUERY: Final = re.compile(r"([?#])\S+")
+_URL_FIELDS: Final = frozenset({"location", "content-location", "referer"})
 
 
 @attrs.frozen
@@ -127,7 +136,9 @@ class Recorder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         self._path = path
         self._file = open(os.open(path, flags, 0o600), "wb", buffering=0)  # noqa: SIM115, PTH123 - closed by `close`
-        self._secrets = [secret.encode() for secret in secrets if secret]
+        self._secrets = [
+            form for secret in secrets if secret for form in _forms(secret)
+        ]
         self._started_at = monotonic()
         self._partial: dict[tuple[Side, int | None], bytes] = {}
         self._file.write(FIRST_LINE)
@@ -162,21 +173,26 @@ class Recorder:
             if newline:
                 self._write_data(side, text + newline, exchange)
         if len(rest) > MAX_PART_BYTES:
-            self._write_data(side, rest, exchange)
-        elif rest:
+            rest = self._mask(rest)
+            cut = len(rest) - MAX_SECRET_BYTES  # the end may be a part of a secret
+            self._write_data(side, rest[:cut], exchange)
+            rest = rest[cut:]
+        if rest:
             self._partial[side, exchange] = rest
 
     def add_head(self, side: Side, head: str, exchange: int | None = None) -> None:
         """Record the head of an HTTP message: its first line, and a line per field."""
-        first, *fields = head.splitlines()
-        words = first.split(" ")
-        if side == "client" and len(words) > 1:
-            words[1] = mask_url(words[1])
-        lines = [" ".join(words)]
+        first, *fields = head.split("\n")
+        lines = [_QUERY.sub(rf"\1{MASK}", first)]
         for name, colon, value in (field.partition(":") for field in fields):
-            shown = f" {MASK}" if is_credential(name) else value
+            shown = value
+            if is_credential(name):
+                shown = f" {MASK}"
+            elif name.lower() in _URL_FIELDS:
+                shown = _QUERY.sub(rf"\1{MASK}", value)
             lines.append(f"{name}{colon}{shown}")
-        self._write(side, exchange, head="\n".join(lines))
+        masked = self._mask("\n".join(lines).encode()).decode()
+        self._write(side, exchange, head=masked)
 
     def end(self, side: Side, exchange: int | None = None) -> None:
         """Record the end of a side's output, or of a body."""
@@ -191,10 +207,15 @@ class Recorder:
         self._file.close()
 
     def _write_data(self, side: Side, data: bytes, exchange: int | None) -> None:
-        data = _TOKENS.sub(rb"\1\2" + MASK.encode(), data)
+        self._write(side, exchange, data=self._mask(data))
+
+    def _mask(self, data: bytes) -> bytes:
+        # A form has no quotation marks, but JSON may contain URLs.
+        tokens = _TOKENS if b'"' in data else _FORM_TOKENS
+        data = tokens.sub(rb"\1" + MASK.encode(), data)
         for secret in self._secrets:
             data = data.replace(secret, MASK.encode())
-        self._write(side, exchange, data=data)
+        return data
 
     def _write(self, side: Side, exchange: int | None, **members: Any) -> None:
         if self._file.closed:
@@ -205,6 +226,17 @@ class Recorder:
         except OSError as error:
             self._file.close()  # further parts would leave a gap
             logger.warning("the tape %s cannot be continued: %s", self._path, error)
+
+
+def _forms(secret: str) -> set[bytes]:
+    """Return a secret as it is in text, in JSON, and in a form or URL."""
+    ascii_json = json.dumps(secret)[1:-1].encode()
+    return {
+        secret.encode(),
+        encode(secret)[1:-1],
+        ascii_json,
+        quote(secret, "").encode(),
+    }
 
 
 def encode_part(part: Part) -> bytes:

@@ -241,6 +241,47 @@ def test_credentials_are_masked(path):
     assert json.loads(answer.data) == {"access_token": "***", "n": 1}
 
 
+def test_secrets_are_masked_in_each_form_and_in_heads(path):
+    secrets = ['p"\\/é', "k" * 20]
+    with Recorder(path, secrets=secrets) as recorder:
+        for form in (
+            json.dumps(secrets[0]),
+            json.dumps(secrets[0], ensure_ascii=False),
+        ):
+            recorder.add("client", form.encode() + b"\n")
+        recorder.add("client", b"user=p%22%5C%2F%C3%A9&password=hidden&n=1\n")
+        recorder.add_head(
+            "server",
+            f"HTTP/1.1 302\nX-Id: {'k' * 20}\nLocation: https://a/b?code=hidden\n"
+            "Authorization: a\x85hidden",
+            1,
+        )
+        half = MAX_PART_BYTES - 10
+        recorder.add("server", b"x" * half + b"k" * 11)
+        recorder.add("server", b"k" * 9 + b"\n")
+    parts = read_tape(path)
+    assert [part.data for part in parts[:3]] == [
+        b'"***"\n',
+        b'"***"\n',
+        b"user=***&password=***&n=1\n",
+    ]
+    assert parts[3].head == (
+        "HTTP/1.1 302\nX-Id: ***\nLocation: https://a/b?***\nAuthorization: ***"
+    )
+    server = b"".join(part.data for part in parts if part.side == "server")
+    assert server == b"x" * half + b"***\n"
+
+
+def test_url_in_a_message_is_recorded_as_it_is(path):
+    line = json.dumps(call(1, url="https://a/?b=1&code=c&d=2", n=1)).encode() + b"\n"
+    with Recorder(path) as recorder:
+        recorder.add("client", line)
+        recorder.add_head("client", f"POST /@me/{'a' * 300} HTTP/1.1", 1)
+    message, head = read_tape(path)
+    assert message.data == line
+    assert head.head == f"POST /@me/{'a' * 300} HTTP/1.1"
+
+
 def test_full_disk_stops_the_recording_with_a_warning(path, caplog):
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
