@@ -1,20 +1,9 @@
 r"""Tapes: recorded sessions, and the players that repeat one side of them.
 
-A tape is a file of JSON lines, of which the first is ``{"tape": 1}``. Each further line
-is a part of the session::
+A tape is a file of JSON lines, described in ``docs/tapes.md``: ``{"tape": 1}``, then
+a line for each part of the session::
 
     {"at": 0.0021, "from": "client", "text": "{\"jsonrpc\":\"2.0\", ...}\n"}
-
-============  ===========================================================
-``at``        seconds since the start of the recording
-``from``      ``client`` or ``server``
-``text``      bytes, mostly one line; ``base64`` if they are not UTF-8
-``exchange``  over HTTP: the number of the request, also in its response
-``head``      over HTTP: the request line or status, and header fields
-``end``       the end of the output, or of the body of the exchange
-============  ===========================================================
-
-Credentials in header fields and in bodies of token requests are replaced by ``***``.
 """
 
 from __future__ import annotations
@@ -729,9 +718,12 @@ async def replay(
         for message in messages:
             if message.side == "client":
                 await replaying.send(message.content)
-            elif isinstance(message.content, dict) and "id" in message.content:
+                continue
+            if message.is_after_end:
+                replaying.hang_up()
+            if isinstance(message.content, dict) and "id" in message.content:
                 await replaying.expect(message.content)
-        client.hang_up()
+        replaying.hang_up()
         with contextlib.suppress(AssertionError):  # the server ends its output late
             await client.closed(timeout=timeout)
     return [
@@ -752,15 +744,28 @@ class _Replay:
         self._requests: dict[bytes, Json] = {}
         self._ids: dict[bytes, Any] = {}  # the server's: recorded to present
         self._issued: dict[str, str] = {}  # `ISSUED` members: recorded to present
+        self._has_ended = False
+
+    def hang_up(self) -> None:
+        """End the output of the client, unless the server has ended."""
+        if self._client.is_open and not self._has_ended:
+            self._client.hang_up()
+        self._has_ended = True
 
     async def send(self, content: Json | bytes) -> None:
-        """Send a recorded message to the present server."""
+        """Send a recorded message to the present server, unless that has ended."""
+        is_first = isinstance(content, dict) and content.get("method") == "initialize"
+        if self._has_ended or (is_first and self._requests):
+            await self._client.connect()  # the next session of the tape
+            self._has_ended = False
+        with contextlib.suppress(ConnectionError):
+            self._send(content)
+
+    def _send(self, content: Json | bytes) -> None:
         if isinstance(content, bytes):
             self._client.send_bytes(content + b"\n")
             return
         key = encode(content.get("id"))
-        if content.get("method") == "initialize" and self._requests:
-            await self._client.connect()  # the next session of the tape
         if "method" not in content:
             content = {**content, "id": self._ids.get(key, content.get("id"))}
         elif "id" in content:

@@ -8,7 +8,14 @@ import stat
 import pytest
 
 import mcpwire
-from mcpwire.testing import Recorder, ScriptedServer, Tape, replay, text
+from mcpwire.testing import (
+    Recorder,
+    ScriptedServer,
+    Tape,
+    replay,
+    scripted_command,
+    text,
+)
 from mcpwire.testing.tape import MAX_PART_BYTES, Player, play_exactly, read_tape
 
 BOUND_S = 30.0
@@ -564,6 +571,37 @@ async def test_replay_reports_a_missing_answer(path):
     assert difference.actual is None
     assert str(difference).startswith("tools/call (id 1): answer: expected {")
     assert str(difference).endswith("got null")
+
+
+async def test_server_that_ends_early_gives_a_missing_answer_for_each_request(path):
+    calls = [(client_line(call(id)), server_line(result(id))) for id in (1, 2, 3)]
+    write(path, *(line for pair in calls for line in pair))
+    server = scripted_command("answer(recv(), {'n': 1}); recv()")
+    differences = await replay(path, server)
+    assert [(each.request["id"], each.actual) for each in differences] == [
+        (2, None),
+        (3, None),
+    ]
+
+
+async def test_answers_after_the_end_of_the_client_are_compared(path):
+    end = {"from": "client", "end": True}
+    write(
+        path,
+        client_line(call(1, "listen")),
+        end,
+        server_line(result(1)),
+        client_line(call(2, "listen")),
+        end,
+        server_line(result(2)),
+    )
+    server = scripted_command("""
+        request = recv()
+        sys.stdin.read()
+        answer(request, {"n": 1})
+    """)
+    (difference,) = await replay(path, server)
+    assert (difference.expected, difference.actual) == (2, 1)
 
 
 async def test_replay_sends_the_values_that_the_present_server_made(path):
