@@ -48,7 +48,9 @@ def tap(options: Options) -> int:
         Output().note(f"mcpwire: recording to {path}")
     with recorder:
         if address is None:
-            code = _tap_command(options, recorder)
+            target = make_target(options, Output())
+            assert isinstance(target, Stdio)
+            code = tap_command(target, recorder)
         else:
             code = _tap_url(options, address, recorder)
     if code < 0:  # the server was killed by a signal
@@ -64,20 +66,11 @@ def _tap_url(options: Options, address: str, recorder: tape.Recorder) -> int:
 
         url = options.command[0]
         path = urlsplit(url).path or "/"
-        run_http(
-            HttpTap(url, recorder),
-            address,
-            path=path,
-            quiet=options.quiet,
-            uvicorn={"date_header": False},  # the server's own is passed on
-        )
+        # The Date of the server is passed on.
+        uvicorn = {"date_header": False}
+        tap = HttpTap(url, recorder)
+        run_http(tap, address, path=path, quiet=options.quiet, uvicorn=uvicorn)
     return Exit.OK
-
-
-def _tap_command(options: Options, recorder: tape.Recorder) -> int:
-    target = make_target(options, Output())
-    assert isinstance(target, Stdio)
-    return tap_command(target, recorder)
 
 
 def replay(options: Options) -> int:

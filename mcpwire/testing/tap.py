@@ -35,18 +35,18 @@ _HOP_FIELDS: Final = frozenset(
 )
 """Fields of one connection, and those that the tap sets itself."""
 
-
 DRAIN_S: Final = 1.0
 """Time for the output of an exited server to end, while the client reads it."""
 
 _READ_SIZE: Final = 65_536
 
+PASSED_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+
 
 def tap_command(target: Stdio, recorder: Recorder) -> int:
     """Run a command between stdin and stdout, and record them; return its exit code.
 
-    It has the environment of this process. SIGTERM and SIGHUP are passed on. A terminal
-    sends SIGINT to the command, too.
+    It has the environment of this process. Signals of `PASSED_SIGNALS` are passed on.
 
     Raises:
         ConnectError: The command cannot be started.
@@ -64,9 +64,14 @@ def tap_command(target: Stdio, recorder: Recorder) -> int:
         raise ConnectError(problem) from error
     assert child.stdin is not None
     assert child.stdout is not None
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: child.send_signal(number))
+
+    def pass_on(number: int, _: object) -> None:
+        # A terminal sends SIGINT to the command, too.
+        if number != signal.SIGINT or not _is_in_foreground():
+            child.send_signal(number)
+
+    for name in PASSED_SIGNALS:
+        signal.signal(getattr(signal, name), pass_on)
     to_server, from_server = os.dup(child.stdin.fileno()), os.dup(child.stdout.fileno())
     child.stdin.close()
     child.stdout.close()
@@ -78,6 +83,14 @@ def tap_command(target: Stdio, recorder: Recorder) -> int:
     while output.is_writing:  # else a process of the server keeps its output open
         output.join(DRAIN_S)
     return code
+
+
+def _is_in_foreground() -> bool:
+    try:
+        with open("/dev/tty", "rb") as terminal:  # noqa: PTH123 - not a file
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False  # there is no terminal
 
 
 def _detach(fd: int, flags: int) -> int:

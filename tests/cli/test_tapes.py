@@ -77,19 +77,19 @@ def test_tap_exits_as_the_server_does(child, path, script, code):
     assert (done.code, done.out, done.err) == (code, "", "")
 
 
-def test_tap_passes_sigterm_on(path):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
+def test_tap_passes_signals_on(path, name):
     script = (
         "import signal, sys\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+        f"signal.signal(signal.{name}, lambda *_: sys.exit(3))\n"
         "print('ready', flush=True)\n"
         "signal.pause()"
     )
     words = [*MCPWIRE, "tap", "-o", str(path), "--", *python(script)]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(words, start_new_session=True, **pipes) as process:
         assert process.stdout.readline() == b"ready\n"
-        process.terminate()
+        process.send_signal(getattr(signal, name))
         assert process.wait(TIMEOUT_S) == 3
 
 
