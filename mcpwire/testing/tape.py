@@ -63,18 +63,14 @@ HANDSHAKE: Final = ("initialize", "server/discover")
 ISSUED: Final = frozenset({"nextCursor", "requestState", "taskId"})
 """Members with values that a server makes and the client returns."""
 
-_TOKENS: Final = re.compile(
-    rb"""(?x)
-    ( "(?:access_token|refresh_token|id_token|client_secret|client_assertion
-          |code_verifier|registration_access_token)" \s*:\s* " ) (?:[^"\\]|\\.)*
-    """
+_SECRETS: Final = (
+    b"access_token|refresh_token|id_token|client_secret|client_assertion|code_verifier"
+    b"|registration_access_token"
 )
+_TOKENS: Final = re.compile(rb'("(?:%b)"\s*:\s*")(?:[^"\\]|\\.)*' % _SECRETS)
 _FORM_TOKENS: Final = re.compile(
-    rb"""(?x)
-    ( (?:^|&) (?:access_token|refresh_token|client_secret|client_assertion|assertion
-          |code|code_verifier|device_code|password|subject_token|actor_token) = )
-      [^&\s]+
-    """
+    rb"((?:^|&)(?:%b|assertion|code|device_code|password|subject_token|actor_token)=)"
+    rb"[^&\s]+" % _SECRETS
 )
 _QUERY: Final = re.compile(r"([?#])\S+")
 _URL_FIELDS: Final = frozenset({"location", "content-location", "referer"})
@@ -175,7 +171,7 @@ class Recorder:
         lines = [_QUERY.sub(rf"\1{MASK}", first)]
         for name, colon, value in (field.partition(":") for field in fields):
             shown = value
-            if is_credential(name):
+            if is_credential(name) or name.lower() == "mcp-session-id":
                 shown = f" {MASK}"
             elif name.lower() in _URL_FIELDS:
                 shown = _QUERY.sub(rf"\1{MASK}", value)
@@ -468,6 +464,8 @@ class Player:
             return self._refuse(message)
         cue = next((cue for cue in cues if cue.current is None), cues[-1])
         cue.current, cue.next_step = message, 0
+        if not cue.steps and message["method"] in HANDSHAKE:
+            return self._refuse(message)  # a client would wait, and then fall back
         return self._play(cue)
 
     def _refuse(self, message: Json) -> list[bytes]:

@@ -259,7 +259,7 @@ def test_secrets_are_masked_in_each_form_and_in_heads(path):
         recorder.add("client", b"user=p%22%5C%2F%C3%A9&password=hidden&n=1\n")
         recorder.add_head(
             "server",
-            f"HTTP/1.1 302\nX-Id: {'k' * 20}\nLocation: https://a/b?code=hidden\n"
+            f"HTTP/1.1 302\nX-Id: {'k' * 20}\nMcp-Session-Id: hidden\nLocation: https://a/b?code=hidden\n"
             "Authorization: a\x85hidden",
             1,
         )
@@ -273,7 +273,8 @@ def test_secrets_are_masked_in_each_form_and_in_heads(path):
         b"user=***&password=***&n=1\n",
     ]
     assert parts[3].head == (
-        "HTTP/1.1 302\nX-Id: ***\nLocation: https://a/b?***\nAuthorization: ***"
+        "HTTP/1.1 302\nX-Id: ***\nMcp-Session-Id: ***\nLocation: https://a/b?***\n"
+        "Authorization: ***"
     )
     server = b"".join(part.data for part in parts if part.side == "server")
     assert server == b"x" * half + b"***\n"
@@ -506,6 +507,16 @@ def test_error_without_an_id_does_not_answer_a_request(path):
         server_line(result(1)),
     )
     assert played(Player(read_tape(path)), call(7)) == [[error, result(7, {"n": 1})]]
+
+
+def test_handshake_without_an_answer_is_refused(path):
+    discover = {"jsonrpc": "2.0", "id": 1, "method": "server/discover"}
+    write(path, client_line(discover), client_line(call(2)), server_line(result(2)))
+    player = Player(read_tape(path))
+    (((answer,)), (second,)) = played(player, discover, call(2))
+    assert answer["error"]["code"] == -32601
+    assert second == result(2)
+    assert not player.unplayed
 
 
 def test_client_without_a_progress_token_gets_no_progress(path):
