@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from mcpwire.cli.failures import Exit, UsageError
+from mcpwire.cli.failures import Exit, UsageError, usage_errors
 from mcpwire.cli.output import Output, one_line, shorten, writing_to
 from mcpwire.cli.serve import listen_errors, parse_address
 from mcpwire.cli.session import MAX_EXCERPT, run_command
@@ -80,10 +80,8 @@ def replay(options: Options) -> int:
 
 
 def _play_exactly(parts: list[Part]) -> int:
-    try:
+    with usage_errors():
         difference = tape.play_exactly(parts, partial(os.read, 0), _write)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     if difference:
         Output().note(f"mcpwire: {difference}")
     return Exit.WORSE if difference else Exit.OK
@@ -115,12 +113,12 @@ def replay_client(options: Options) -> int:
     _read_tape(path)
 
     async def compare(output: Output, _: Signals) -> int:
-        differences = await tape.replay(
-            path,
-            make_target(options, output),
-            ignore=options.ignore,
-            timeout=options.timeout or DEFAULT_TIMEOUT_S,
-        )
+        target = make_target(options, output)
+        timeout = options.timeout or DEFAULT_TIMEOUT_S
+        with usage_errors():
+            differences = await tape.replay(
+                path, target, ignore=options.ignore, timeout=timeout
+            )
         count = len(differences)
         rows = [attrs.asdict(difference) for difference in differences]
         lines = [one_line(str(difference)) for difference in differences]

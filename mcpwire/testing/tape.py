@@ -706,10 +706,12 @@ async def replay(
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is not a tape.
+        ValueError: It is not a tape, or has no answers.
         ConnectError: The server cannot be reached.
     """
     messages = list(read_messages(read_tape(path)))
+    if all(message.side == "client" for message in messages):
+        raise ValueError(f"{path}: the tape has no answers to compare")
     patterns = tuple(ignore)
     async with ScriptedClient(target) as client:
         replaying = _Replay(client, timeout)

@@ -132,12 +132,15 @@ def test_values_of_variables_are_masked(child, path):
         ("tap -o {path} /no/such/server", 4, "cannot start '/no/such/server'"),
         ("replay /no/such/tape", 2, "cannot read the tape: [Errno 2]"),
         ("replay client true /no/such/tape", 2, "cannot read the tape: [Errno 2]"),
+        ("replay client true {empty}", 2, "the tape has no answers to compare"),
         ("replay client /no/such/server {tape}", 4, "command not found"),
         ("ls --record /no/such/x true", 2, "cannot write '/no/such/x'"),
     ],
 )
 def test_bad_input_is_refused(child, tape, line, code, problem):
-    words = line.format(path=tape.with_name("new"), tape=tape)
+    empty = tape.with_name("empty")
+    empty.write_text('{"tape":1}\n{"at":0,"from":"client","end":true}\n')
+    words = line.format(path=tape.with_name("new"), tape=tape, empty=empty)
     done = child(*shlex.split(words))
     assert done.code == code
     assert problem in done.err

@@ -584,6 +584,12 @@ async def test_replay_reports_a_missing_answer(path):
     assert str(difference).endswith("got null")
 
 
+async def test_tape_without_answers_is_refused(path):
+    write(path, client_line(call(1)))
+    with pytest.raises(ValueError, match="the tape has no answers to compare"):
+        await replay(path, ScriptedServer())
+
+
 async def test_server_that_ends_early_gives_a_missing_answer_for_each_request(path):
     calls = [(client_line(call(id)), server_line(result(id))) for id in (1, 2, 3)]
     write(path, *(line for pair in calls for line in pair))
