@@ -313,12 +313,16 @@ class TapeMessage:
 def read_messages(parts: Iterable[Part]) -> Iterator[TapeMessage]:
     """Return the messages of both sides in the order of their ends.
 
-    Over HTTP other bodies, such as those of a login, are left out. A response without a
-    message is an error without an id.
+    Over HTTP other bodies, such as those of a login, are left out, and so are requests
+    that need one. A response without a message is an error without an id.
     """
+    parts = list(parts)
+    refused = {part.exchange for part in parts if " 401" in part.head.split("\n")[0]}
     decoders: dict[tuple[Side, int | None], Callable[[Part], list[bytes]]] = {}
     has_ended = False
     for part in parts:
+        if part.exchange is not None and part.exchange in refused:
+            continue
         key = part.side, part.exchange
         if part.head or key not in decoders:
             decoders[key] = _decoder(part)
@@ -350,7 +354,7 @@ def _decoder(first: Part) -> Callable[[Part], list[bytes]]:
         events = SSEDecoder(DEFAULT_LIMITS.message)
         return lambda part: [event.data for event in events.feed(part.data)]
     body = _Body(splits_lines=False)
-    status = first.head.partition("\n")[0]
+    status = first.head.partition("\n")[0] or "none"
     if first.side == "client" or " 202" in status:
         return body.feed
     return lambda part: [_as_answer(text, status) for text in body.feed(part)]
@@ -360,15 +364,12 @@ def _as_answer(text: bytes, status: str) -> bytes:
     """Return the body of a response, or an error if it has no message."""
     if any(map(_is_message, _decode(text))):
         return text
-    problem = f"no message in the response: {status or 'there was none'}"
-    error = {"code": NOT_ON_TAPE, "message": problem}
+    error = {"code": NOT_ON_TAPE, "message": f"no message in the response: {status}"}
     return encode({"jsonrpc": "2.0", "id": None, "error": error})
 
 
 def _is_message(content: object) -> bool:
-    return isinstance(content, dict) and not content.keys().isdisjoint(
-        ("jsonrpc", "method", "id")
-    )
+    return isinstance(content, dict) and bool({"jsonrpc", "method", "id"} & {*content})
 
 
 class _Body:

@@ -497,6 +497,15 @@ def test_http_response_without_a_message_is_an_error(path):
     assert (answer["id"], answer["error"]["message"]) == (7, problem)
 
 
+def test_request_before_a_login_is_left_out(path):
+    refused = exchange(1, call(1), '{"error": "invalid_token"}')
+    refused[3]["head"] = "HTTP/1.1 401"
+    write(path, *refused, *exchange(2, call(1), json.dumps(result(1))))
+    player = Player(read_tape(path))
+    assert played(player, call(7)) == [[result(7, {"n": 1})]]
+    assert not player.unplayed
+
+
 def test_error_without_an_id_does_not_answer_a_request(path):
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "x"}}
     write(
