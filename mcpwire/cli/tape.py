@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from mcpwire.cli.failures import Exit, UsageError
+from mcpwire.cli.failures import Exit, UsageError, usage_errors
 from mcpwire.cli.output import Output, one_line, shorten, writing_to
 from mcpwire.cli.serve import listen_errors, parse_address
 from mcpwire.cli.session import MAX_EXCERPT, run_command
@@ -48,7 +48,9 @@ def tap(options: Options) -> int:
         Output().note(f"mcpwire: recording to {path}")
     with recorder:
         if address is None:
-            code = _tap_command(options, recorder)
+            target = make_target(options, Output())
+            assert isinstance(target, Stdio)
+            code = tap_command(target, recorder)
         else:
             code = _tap_url(options, address, recorder)
     if code < 0:  # the server was killed by a signal
@@ -64,14 +66,11 @@ def _tap_url(options: Options, address: str, recorder: tape.Recorder) -> int:
 
         url = options.command[0]
         path = urlsplit(url).path or "/"
-        run_http(HttpTap(url, recorder), address, path=path, quiet=options.quiet)
+        # The Date of the server is passed on.
+        uvicorn = {"date_header": False}
+        tap = HttpTap(url, recorder)
+        run_http(tap, address, path=path, quiet=options.quiet, uvicorn=uvicorn)
     return Exit.OK
-
-
-def _tap_command(options: Options, recorder: tape.Recorder) -> int:
-    target = make_target(options, Output())
-    assert isinstance(target, Stdio)
-    return tap_command(target, recorder)
 
 
 def replay(options: Options) -> int:
@@ -81,10 +80,8 @@ def replay(options: Options) -> int:
 
 
 def _play_exactly(parts: list[Part]) -> int:
-    try:
+    with usage_errors():
         difference = tape.play_exactly(parts, partial(os.read, 0), _write)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     if difference:
         Output().note(f"mcpwire: {difference}")
     return Exit.WORSE if difference else Exit.OK
@@ -116,12 +113,12 @@ def replay_client(options: Options) -> int:
     _read_tape(path)
 
     async def compare(output: Output, _: Signals) -> int:
-        differences = await tape.replay(
-            path,
-            make_target(options, output),
-            ignore=options.ignore,
-            timeout=options.timeout or DEFAULT_TIMEOUT_S,
-        )
+        target = make_target(options, output)
+        timeout = options.timeout or DEFAULT_TIMEOUT_S
+        with usage_errors():
+            differences = await tape.replay(
+                path, target, ignore=options.ignore, timeout=timeout
+            )
         count = len(differences)
         rows = [attrs.asdict(difference) for difference in differences]
         lines = [one_line(str(difference)) for difference in differences]

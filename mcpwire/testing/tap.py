@@ -35,18 +35,18 @@ _HOP_FIELDS: Final = frozenset(
 )
 """Fields of one connection, and those that the tap sets itself."""
 
-
 DRAIN_S: Final = 1.0
 """Time for the output of an exited server to end, while the client reads it."""
 
 _READ_SIZE: Final = 65_536
 
+PASSED_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+
 
 def tap_command(target: Stdio, recorder: Recorder) -> int:
     """Run a command between stdin and stdout, and record them; return its exit code.
 
-    It has the environment of this process. SIGTERM and SIGHUP are passed on. A terminal
-    sends SIGINT to the command, too.
+    It has the environment of this process. Signals of `PASSED_SIGNALS` are passed on.
 
     Raises:
         ConnectError: The command cannot be started.
@@ -64,9 +64,14 @@ def tap_command(target: Stdio, recorder: Recorder) -> int:
         raise ConnectError(problem) from error
     assert child.stdin is not None
     assert child.stdout is not None
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: child.send_signal(number))
+
+    def pass_on(number: int, _: object) -> None:
+        # A terminal sends SIGINT to the command, too.
+        if number != signal.SIGINT or not _is_in_foreground():
+            child.send_signal(number)
+
+    for name in PASSED_SIGNALS:
+        signal.signal(getattr(signal, name), pass_on)
     to_server, from_server = os.dup(child.stdin.fileno()), os.dup(child.stdout.fileno())
     child.stdin.close()
     child.stdout.close()
@@ -78,6 +83,14 @@ def tap_command(target: Stdio, recorder: Recorder) -> int:
     while output.is_writing:  # else a process of the server keeps its output open
         output.join(DRAIN_S)
     return code
+
+
+def _is_in_foreground() -> bool:
+    try:
+        with open("/dev/tty", "rb") as terminal:  # noqa: PTH123 - not a file
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False  # there is no terminal
 
 
 def _detach(fd: int, flags: int) -> int:
@@ -140,7 +153,9 @@ class HttpTap:
         """Open the client."""
         import httpx  # not needed by `tap_command`
 
-        self._client = httpx.AsyncClient()
+        # As slow and as parallel as the client and the server are.
+        unlimited = httpx.Limits(max_connections=None)
+        self._client = httpx.AsyncClient(timeout=None, limits=unlimited)  # noqa: S113
 
     async def drain(self, timeout: float = 0.0) -> None:
         """Do nothing: open streams are closed with the connections."""
@@ -152,8 +167,7 @@ class HttpTap:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, until either side ends it."""
         headers = list(scope["headers"])
-        host = next((value for name, value in headers if name == b"host"), b"")
-        if not is_loopback(urlsplit(f"//{host.decode('latin-1')}").hostname or ""):
+        if not _is_for_this_machine(headers):
             # A name of an attacker's page that resolves to this machine.
             await _respond(send, 403, "only requests to this machine are passed on")
             return
@@ -192,12 +206,12 @@ class HttpTap:
         fields = [field for field in headers if field[0] not in _HOP_FIELDS]
         fields.append((b"accept-encoding", b"identity"))
         origin = f"{self._url.scheme}://{self._url.netloc}"
-        request = httpx.Request(
-            scope["method"], f"{origin}{path}", headers=fields, content=body
-        )
         try:
+            request = httpx.Request(
+                scope["method"], f"{origin}{path}", headers=fields, content=body
+            )
             response = await self._client.send(request, stream=True)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             add.end("server", number)
             await _respond(send, 502, f"{origin}: {error!r}")
             return
@@ -224,6 +238,15 @@ class HttpTap:
             add.end("server", number)
             with anyio.CancelScope(shield=True):
                 await response.aclose()
+
+
+def _is_for_this_machine(fields: Fields) -> bool:
+    host = next((value for name, value in fields if name == b"host"), b"")
+    try:
+        name = urlsplit(f"//{host.decode('latin-1')}").hostname
+    except ValueError:
+        name = None
+    return is_loopback(name or "")
 
 
 def _head(first: str, fields: Fields) -> str:

@@ -1,26 +1,16 @@
 r"""Tapes: recorded sessions, and the players that repeat one side of them.
 
-A tape is a file of JSON lines, of which the first is ``{"tape": 1}``. Each further line
-is a part of the session::
+A tape is a file of JSON lines, described in ``docs/tapes.md``: ``{"tape": 1}``, then
+a line for each part of the session::
 
     {"at": 0.0021, "from": "client", "text": "{\"jsonrpc\":\"2.0\", ...}\n"}
-
-============  ===========================================================
-``at``        seconds since the start of the recording
-``from``      ``client`` or ``server``
-``text``      bytes, mostly one line; ``base64`` if they are not UTF-8
-``exchange``  over HTTP: the number of the request, also in its response
-``head``      over HTTP: the request line or status, and header fields
-``end``       the end of the output, or of the body of the exchange
-============  ===========================================================
-
-Credentials in header fields and in bodies of token requests are replaced by ``***``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import re
@@ -29,6 +19,7 @@ from fnmatch import fnmatchcase
 from itertools import zip_longest
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from urllib.parse import quote
 
 import attrs
 
@@ -43,7 +34,6 @@ from mcpwire.testing.scripted import (
 from mcpwire.transports.http.target import is_credential
 from mcpwire.wire.json import encode, encode_line, encode_sorted, loads
 from mcpwire.wire.sse import SSEDecoder
-from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -64,6 +54,7 @@ FIRST_LINE: Final = encode_line({"tape": VERSION})
 MASK: Final = "***"
 MAX_PART_BYTES: Final = 1024 * 1024
 """Bytes of a line without an end that are written at once."""
+MAX_SECRET_BYTES: Final = 64 * 1024
 
 SUBSCRIPTION_ID: Final = META + "subscriptionId"
 NOT_ON_TAPE: Final = -32603
@@ -72,14 +63,17 @@ HANDSHAKE: Final = ("initialize", "server/discover")
 ISSUED: Final = frozenset({"nextCursor", "requestState", "taskId"})
 """Members with values that a server makes and the client returns."""
 
-_TOKENS: Final = re.compile(
-    rb"""(?x)
-    ( "(?:access_token|refresh_token|id_token|client_secret|client_assertion
-          |code_verifier|registration_access_token)" \s*:\s* " ) (?:[^"\\]|\\.)*
-    | ( (?:^|&) (?:access_token|refresh_token|client_secret|client_assertion
-          |assertion|code|code_verifier) = ) [^&\s]+
-    """
+_SECRETS: Final = (
+    b"access_token|refresh_token|id_token|client_secret|client_assertion|code_verifier"
+    b"|registration_access_token"
 )
+_TOKENS: Final = re.compile(rb'("(?:%b)"\s*:\s*")(?:[^"\\]|\\.)*' % _SECRETS)
+_FORM_TOKENS: Final = re.compile(
+    rb"((?:^|&)(?:%b|assertion|code|device_code|password|subject_token|actor_token)=)"
+    rb"[^&\s]+" % _SECRETS
+)
+_QUERY: Final = re.compile(r"([?#])\S+")
+_URL_FIELDS: Final = frozenset({"location", "content-location", "referer"})
 
 
 @attrs.frozen
@@ -127,7 +121,9 @@ class Recorder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         self._path = path
         self._file = open(os.open(path, flags, 0o600), "wb", buffering=0)  # noqa: SIM115, PTH123 - closed by `close`
-        self._secrets = [secret.encode() for secret in secrets if secret]
+        self._secrets = [
+            form for secret in secrets if secret for form in _forms(secret)
+        ]
         self._started_at = monotonic()
         self._partial: dict[tuple[Side, int | None], bytes] = {}
         self._file.write(FIRST_LINE)
@@ -162,21 +158,26 @@ class Recorder:
             if newline:
                 self._write_data(side, text + newline, exchange)
         if len(rest) > MAX_PART_BYTES:
-            self._write_data(side, rest, exchange)
-        elif rest:
+            rest = self._mask(rest)
+            cut = len(rest) - MAX_SECRET_BYTES  # the end may be a part of a secret
+            self._write_data(side, rest[:cut], exchange)
+            rest = rest[cut:]
+        if rest:
             self._partial[side, exchange] = rest
 
     def add_head(self, side: Side, head: str, exchange: int | None = None) -> None:
         """Record the head of an HTTP message: its first line, and a line per field."""
-        first, *fields = head.splitlines()
-        words = first.split(" ")
-        if side == "client" and len(words) > 1:
-            words[1] = mask_url(words[1])
-        lines = [" ".join(words)]
+        first, *fields = head.split("\n")
+        lines = [_QUERY.sub(rf"\1{MASK}", first)]
         for name, colon, value in (field.partition(":") for field in fields):
-            shown = f" {MASK}" if is_credential(name) else value
+            shown = value
+            if is_credential(name) or name.lower() == "mcp-session-id":
+                shown = f" {MASK}"
+            elif name.lower() in _URL_FIELDS:
+                shown = _QUERY.sub(rf"\1{MASK}", value)
             lines.append(f"{name}{colon}{shown}")
-        self._write(side, exchange, head="\n".join(lines))
+        masked = self._mask("\n".join(lines).encode()).decode()
+        self._write(side, exchange, head=masked)
 
     def end(self, side: Side, exchange: int | None = None) -> None:
         """Record the end of a side's output, or of a body."""
@@ -191,10 +192,15 @@ class Recorder:
         self._file.close()
 
     def _write_data(self, side: Side, data: bytes, exchange: int | None) -> None:
-        data = _TOKENS.sub(rb"\1\2" + MASK.encode(), data)
+        self._write(side, exchange, data=self._mask(data))
+
+    def _mask(self, data: bytes) -> bytes:
+        # A form has no quotation marks, but JSON may contain URLs.
+        tokens = _TOKENS if b'"' in data else _FORM_TOKENS
+        data = tokens.sub(rb"\1" + MASK.encode(), data)
         for secret in self._secrets:
             data = data.replace(secret, MASK.encode())
-        self._write(side, exchange, data=data)
+        return data
 
     def _write(self, side: Side, exchange: int | None, **members: Any) -> None:
         if self._file.closed:
@@ -205,6 +211,17 @@ class Recorder:
         except OSError as error:
             self._file.close()  # further parts would leave a gap
             logger.warning("the tape %s cannot be continued: %s", self._path, error)
+
+
+def _forms(secret: str) -> set[bytes]:
+    """Return a secret as it is in text, in JSON, and in a form or URL."""
+    ascii_json = json.dumps(secret)[1:-1].encode()
+    return {
+        secret.encode(),
+        encode(secret)[1:-1],
+        ascii_json,
+        quote(secret, "").encode(),
+    }
 
 
 def encode_part(part: Part) -> bytes:
@@ -294,16 +311,25 @@ class TapeMessage:
 
 
 def read_messages(parts: Iterable[Part]) -> Iterator[TapeMessage]:
-    """Return the messages of both sides in the order of their ends."""
+    """Return the messages of both sides in the order of their ends.
+
+    Over HTTP other bodies, such as those of a login, are left out, and so are requests
+    that need one. A response without a message is an error without an id.
+    """
+    parts = list(parts)
+    refused = {part.exchange for part in parts if " 401" in part.head.split("\n")[0]}
     decoders: dict[tuple[Side, int | None], Callable[[Part], list[bytes]]] = {}
     has_ended = False
     for part in parts:
+        if part.exchange is not None and part.exchange in refused:
+            continue
         key = part.side, part.exchange
         if part.head or key not in decoders:
             decoders[key] = _decoder(part)
         for text in decoders[key](part):
             for content in _decode(text):
-                yield TapeMessage(part.side, content, part.exchange, has_ended)
+                if part.exchange is None or _is_message(content):
+                    yield TapeMessage(part.side, content, part.exchange, has_ended)
         if part.side == "client":
             has_ended = part.is_end and part.exchange is None
 
@@ -327,7 +353,23 @@ def _decoder(first: Part) -> Callable[[Part], list[bytes]]:
     if re.search(r"(?im)^content-type:\s*text/event-stream", first.head):
         events = SSEDecoder(DEFAULT_LIMITS.message)
         return lambda part: [event.data for event in events.feed(part.data)]
-    return _Body(splits_lines=False).feed
+    body = _Body(splits_lines=False)
+    status = first.head.partition("\n")[0] or "none"
+    if first.side == "client" or " 202" in status:
+        return body.feed
+    return lambda part: [_as_answer(text, status) for text in body.feed(part)]
+
+
+def _as_answer(text: bytes, status: str) -> bytes:
+    """Return the body of a response, or an error if it has no message."""
+    if any(map(_is_message, _decode(text))):
+        return text
+    error = {"code": NOT_ON_TAPE, "message": f"no message in the response: {status}"}
+    return encode({"jsonrpc": "2.0", "id": None, "error": error})
+
+
+def _is_message(content: object) -> bool:
+    return isinstance(content, dict) and bool({"jsonrpc", "method", "id"} & {*content})
 
 
 class _Body:
@@ -362,6 +404,13 @@ class _Cue:
     current: Json | None = None
     """The message of the present client that was matched last."""
 
+    def is_expecting(self, content: Json) -> bool:
+        """Return whether the present client has asked for a message of the server."""
+        if self.current is None:
+            return False  # it has not subscribed
+        is_progress = _progress_token(content) is not None
+        return not is_progress or _token_of(self.current) is not None
+
 
 class Player:
     """The server of a tape: it answers each message as the recorded server did.
@@ -381,18 +430,18 @@ class Player:
         self.unexpected: list[Json] = []
         self._cues: list[_Cue] = []
         self._waiting: dict[bytes, _Cue] = {}
-        by_id: dict[bytes, _Cue] = {}
-        by_exchange: dict[int | None, _Cue] = {}
+        owners: dict[Any, _Cue] = {}
         for message in read_messages(parts):
             content = message.content
             if message.side == "server":
-                self._add_step(message, by_id, by_exchange)
+                self._add_step(message, owners)
             elif isinstance(content, dict) and "method" in content:
                 cue = _Cue(_key(content), content)
                 self._cues.append(cue)
                 if "id" in content:
-                    by_id[encode(content["id"])] = cue
-                    by_exchange[message.exchange] = cue
+                    # Several clients may use the same ids at the same time.
+                    for name in (*_names(content), None):
+                        owners[message.exchange, name] = owners[None, name] = cue
 
     @property
     def unplayed(self) -> list[Json]:
@@ -416,6 +465,8 @@ class Player:
             return self._refuse(message)
         cue = next((cue for cue in cues if cue.current is None), cues[-1])
         cue.current, cue.next_step = message, 0
+        if not cue.steps and message["method"] in HANDSHAKE:
+            return self._refuse(message)  # a client would wait, and then fall back
         return self._play(cue)
 
     def _refuse(self, message: Json) -> list[bytes]:
@@ -434,26 +485,20 @@ class Player:
         error = {"code": code, "message": text}
         return [encode_line({"jsonrpc": "2.0", "id": message["id"], "error": error})]
 
-    def _add_step(
-        self,
-        message: TapeMessage,
-        by_id: dict[bytes, _Cue],
-        by_exchange: dict[int | None, _Cue],
-    ) -> None:
+    def _add_step(self, message: TapeMessage, owners: Mapping[Any, _Cue]) -> None:
         """Add a message of the server to the cue that it follows."""
         if not self._cues:
             return  # sent before any message of the client
-        content, latest = message.content, self._cues[-1]
+        content, latest, exchange = message.content, self._cues[-1], message.exchange
         owner = None
-        if isinstance(content, dict):
-            owner = by_id.get(encode(_owner_id(content)))
-            if owner is None and (token := _progress_token(content)) is not None:
-                owner = next(
-                    (c for c in reversed(self._cues) if _token_of(c.message) == token),
-                    None,
-                )
-        if owner is None and message.exchange is not None:
-            owner = by_exchange.get(message.exchange)
+        if isinstance(content, dict) and (name := _owner_name(content)) is not None:
+            owner = owners.get((exchange, name)) or owners.get((None, name))
+        if owner is None and exchange is not None:
+            owner = owners.get((exchange, None))
+        if owner is None and isinstance(content, dict) and "method" not in content:
+            if exchange is not None:
+                return  # such as an answer to GET or DELETE
+            content = encode(content)  # such as an error without an id
         owner = owner or latest
         # Messages of a subscription follow what the client did meanwhile.
         is_stream = owner.message["method"] == "subscriptions/listen"
@@ -468,7 +513,7 @@ class Player:
             cue.next_step += 1
             if isinstance(content, bytes):
                 lines.append(content + b"\n")
-            elif owner.current is not None:  # else the client has not subscribed
+            elif owner.is_expecting(content):
                 lines.append(encode_line(_with_ids(content, owner)))
                 if "method" in content and "id" in content:
                     self._waiting[encode(content["id"])] = cue
@@ -497,6 +542,14 @@ def _token_of(request: Json) -> Any:
     return _meta(request, "params").get("progressToken")
 
 
+def _names(request: Json) -> list[tuple[str, bytes]]:
+    """Return the names by which the server's messages refer to a request."""
+    names = [("id", encode(request["id"]))]
+    if (token := _token_of(request)) is not None:
+        names.append(("token", encode(token)))
+    return names
+
+
 def _progress_token(message: Json) -> Any:
     if message.get("method") != "notifications/progress":
         return None
@@ -504,11 +557,14 @@ def _progress_token(message: Json) -> Any:
     return params.get("progressToken") if isinstance(params, dict) else None
 
 
-def _owner_id(message: Json) -> Any:
-    """Return the id of the request that a message of the server belongs to."""
+def _owner_name(message: Json) -> tuple[str, bytes] | None:
+    """Return the name of the request that a message of the server belongs to."""
     if "method" not in message:
-        return message.get("id")
-    return _meta(message, "params").get(SUBSCRIPTION_ID)
+        return "id", encode(message.get("id"))
+    if (id := _meta(message, "params").get(SUBSCRIPTION_ID)) is not None:
+        return "id", encode(id)
+    token = _progress_token(message)
+    return None if token is None else ("token", encode(token))
 
 
 def _with_ids(message: Json, cue: _Cue) -> Json:
@@ -651,19 +707,24 @@ async def replay(
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is not a tape.
+        ValueError: It is not a tape, or has no answers.
         ConnectError: The server cannot be reached.
     """
     messages = list(read_messages(read_tape(path)))
+    if all(message.side == "client" for message in messages):
+        raise ValueError(f"{path}: the tape has no answers to compare")
     patterns = tuple(ignore)
     async with ScriptedClient(target) as client:
         replaying = _Replay(client, timeout)
         for message in messages:
             if message.side == "client":
                 await replaying.send(message.content)
-            elif isinstance(message.content, dict) and "id" in message.content:
+                continue
+            if message.is_after_end:
+                replaying.hang_up()
+            if isinstance(message.content, dict) and "id" in message.content:
                 await replaying.expect(message.content)
-        client.hang_up()
+        replaying.hang_up()
         with contextlib.suppress(AssertionError):  # the server ends its output late
             await client.closed(timeout=timeout)
     return [
@@ -684,15 +745,28 @@ class _Replay:
         self._requests: dict[bytes, Json] = {}
         self._ids: dict[bytes, Any] = {}  # the server's: recorded to present
         self._issued: dict[str, str] = {}  # `ISSUED` members: recorded to present
+        self._has_ended = False
+
+    def hang_up(self) -> None:
+        """End the output of the client, unless the server has ended."""
+        if self._client.is_open and not self._has_ended:
+            self._client.hang_up()
+        self._has_ended = True
 
     async def send(self, content: Json | bytes) -> None:
-        """Send a recorded message to the present server."""
+        """Send a recorded message to the present server, unless that has ended."""
+        is_first = isinstance(content, dict) and content.get("method") == "initialize"
+        if self._has_ended or (is_first and self._requests):
+            await self._client.connect()  # the next session of the tape
+            self._has_ended = False
+        with contextlib.suppress(ConnectionError):
+            self._send(content)
+
+    def _send(self, content: Json | bytes) -> None:
         if isinstance(content, bytes):
             self._client.send_bytes(content + b"\n")
             return
         key = encode(content.get("id"))
-        if content.get("method") == "initialize" and self._requests:
-            await self._client.connect()  # the next session of the tape
         if "method" not in content:
             content = {**content, "id": self._ids.get(key, content.get("id"))}
         elif "id" in content:

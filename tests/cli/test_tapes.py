@@ -15,6 +15,8 @@ from hosting import hosted
 from raw_server import head, raw_server, reply, sse_head
 
 from mcpwire.server.demo import demo_dispatcher
+from mcpwire.testing import Recorder
+from mcpwire.testing.tap import HttpTap
 from mcpwire.testing.tape import read_messages, read_tape
 
 DEMO = shlex.join((*MCPWIRE, "demo-server"))
@@ -75,19 +77,19 @@ def test_tap_exits_as_the_server_does(child, path, script, code):
     assert (done.code, done.out, done.err) == (code, "", "")
 
 
-def test_tap_passes_sigterm_on(path):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
+def test_tap_passes_signals_on(path, name):
     script = (
         "import signal, sys\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+        f"signal.signal(signal.{name}, lambda *_: sys.exit(3))\n"
         "print('ready', flush=True)\n"
         "signal.pause()"
     )
     words = [*MCPWIRE, "tap", "-o", str(path), "--", *python(script)]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(words, start_new_session=True, **pipes) as process:
         assert process.stdout.readline() == b"ready\n"
-        process.terminate()
+        process.send_signal(getattr(signal, name))
         assert process.wait(TIMEOUT_S) == 3
 
 
@@ -130,12 +132,15 @@ def test_values_of_variables_are_masked(child, path):
         ("tap -o {path} /no/such/server", 4, "cannot start '/no/such/server'"),
         ("replay /no/such/tape", 2, "cannot read the tape: [Errno 2]"),
         ("replay client true /no/such/tape", 2, "cannot read the tape: [Errno 2]"),
+        ("replay client true {empty}", 2, "the tape has no answers to compare"),
         ("replay client /no/such/server {tape}", 4, "command not found"),
         ("ls --record /no/such/x true", 2, "cannot write '/no/such/x'"),
     ],
 )
 def test_bad_input_is_refused(child, tape, line, code, problem):
-    words = line.format(path=tape.with_name("new"), tape=tape)
+    empty = tape.with_name("empty")
+    empty.write_text('{"tape":1}\n{"at":0,"from":"client","end":true}\n')
+    words = line.format(path=tape.with_name("new"), tape=tape, empty=empty)
     done = child(*shlex.split(words))
     assert done.code == code
     assert problem in done.err
@@ -184,7 +189,7 @@ def test_tap_passes_heads_and_bodies_on(path, tapped):
 
     def script(conn):
         conn.receive()
-        conn.send(reply(200, body, x_answer="a", set_cookie="c=1"))
+        conn.send(reply(200, body, x_answer="a", set_cookie="c=1", date="today"))
 
     with raw_server(script) as server:
         _, url = tapped(f"{server.url}?key=k")
@@ -196,6 +201,7 @@ def test_tap_passes_heads_and_bodies_on(path, tapped):
     assert (response.status_code, response.content) == (200, body)
     assert response.headers["x-answer"] == "a"
     assert response.headers["set-cookie"] == "c=1"
+    assert response.headers.get_list("date") == ["today"]
     (request,) = server.requests
     assert request.body == b"\x00\xff"
     assert request.target == "/mcp?key=k"
@@ -213,14 +219,33 @@ def test_tap_refuses_other_host_names_and_reports_a_lost_server(path, tapped):
     with raw_server(lambda _: None) as server:
         gone = server.url
     _, url = tapped(gone)
-    response = httpx.post(url, headers={"Host": "attacker.example"})
-    assert (response.status_code, response.text) == (
-        403,
-        "only requests to this machine are passed on\n",
-    )
+    for host in ("attacker.example", "[::1"):
+        response = httpx.post(url, headers={"Host": host})
+        assert (response.status_code, response.text) == (
+            403,
+            "only requests to this machine are passed on\n",
+        )
     response = httpx.post(url, content=b"{}")
     assert response.status_code == 502
     assert "ConnectError" in response.text
+
+
+async def test_tap_waits_for_a_slow_server_without_a_time_limit(path, monkeypatch):
+    timeouts = []
+
+    async def answer(_, request):
+        timeouts.append(request.extensions["timeout"])
+        raise httpx.ConnectError("no server")
+
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", answer)
+    with Recorder(path) as recorder:
+        tap = HttpTap("http://server.example/mcp", recorder)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(tap)) as client:
+            await tap.start()
+            response = await client.post("http://127.0.0.1/mcp", content=b"{}")
+            await tap.aclose()
+    assert response.status_code == 502
+    assert set(timeouts[0].values()) == {None}
 
 
 def test_response_that_breaks_off_breaks_off_for_the_client(path, tapped):

@@ -8,7 +8,14 @@ import stat
 import pytest
 
 import mcpwire
-from mcpwire.testing import Recorder, ScriptedServer, Tape, replay, text
+from mcpwire.testing import (
+    Recorder,
+    ScriptedServer,
+    Tape,
+    replay,
+    scripted_command,
+    text,
+)
 from mcpwire.testing.tape import MAX_PART_BYTES, Player, play_exactly, read_tape
 
 BOUND_S = 30.0
@@ -241,6 +248,48 @@ def test_credentials_are_masked(path):
     assert json.loads(answer.data) == {"access_token": "***", "n": 1}
 
 
+def test_secrets_are_masked_in_each_form_and_in_heads(path):
+    secrets = ['p"\\/é', "k" * 20]
+    with Recorder(path, secrets=secrets) as recorder:
+        for form in (
+            json.dumps(secrets[0]),
+            json.dumps(secrets[0], ensure_ascii=False),
+        ):
+            recorder.add("client", form.encode() + b"\n")
+        recorder.add("client", b"user=p%22%5C%2F%C3%A9&password=hidden&n=1\n")
+        recorder.add_head(
+            "server",
+            f"HTTP/1.1 302\nX-Id: {'k' * 20}\nMcp-Session-Id: hidden\nLocation: https://a/b?code=hidden\n"
+            "Authorization: a\x85hidden",
+            1,
+        )
+        half = MAX_PART_BYTES - 10
+        recorder.add("server", b"x" * half + b"k" * 11)
+        recorder.add("server", b"k" * 9 + b"\n")
+    parts = read_tape(path)
+    assert [part.data for part in parts[:3]] == [
+        b'"***"\n',
+        b'"***"\n',
+        b"user=***&password=***&n=1\n",
+    ]
+    assert parts[3].head == (
+        "HTTP/1.1 302\nX-Id: ***\nMcp-Session-Id: ***\nLocation: https://a/b?***\n"
+        "Authorization: ***"
+    )
+    server = b"".join(part.data for part in parts if part.side == "server")
+    assert server == b"x" * half + b"***\n"
+
+
+def test_url_in_a_message_is_recorded_as_it_is(path):
+    line = json.dumps(call(1, url="https://a/?b=1&code=c&d=2", n=1)).encode() + b"\n"
+    with Recorder(path) as recorder:
+        recorder.add("client", line)
+        recorder.add_head("client", f"POST /@me/{'a' * 300} HTTP/1.1", 1)
+    message, head = read_tape(path)
+    assert message.data == line
+    assert head.head == f"POST /@me/{'a' * 300} HTTP/1.1"
+
+
 def test_full_disk_stops_the_recording_with_a_warning(path, caplog):
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -388,7 +437,106 @@ def test_tape_over_http_has_bodies_batches_and_event_streams(path):
     requests = [call(1), call(2, "ask"), call(3, "a"), call(4, "b")]
     assert played(player, *requests) == [[result(1)], [asked], [result(3)], [result(4)]]
     assert played(player, {"jsonrpc": "2.0", "id": "q", "result": {}}) == [[result(2)]]
-    assert player.receive(call(5, "html")) == [b"<html>\n"]
+    ((answer,),) = played(player, call(5, "html"))
+    assert answer["id"] == 5
+    assert answer["error"]["message"] == "no message in the response: HTTP/1.1 200"
+
+
+def test_clients_with_the_same_ids_and_tokens_get_their_own_answers(path):
+    progress = note("notifications/progress", progressToken=1, progress=1)
+    meta = {"progressToken": 1}
+    first, second = (
+        exchange(n, call(1, x, _meta=meta)) for n, x in ((1, "a"), (2, "b"))
+    )
+    write(
+        path,
+        *first[:3],
+        *second[:3],
+        *exchange(
+            1,
+            None,
+            *(
+                f"data: {json.dumps(each)}\n\n"
+                for each in (progress, result(1, {"n": 1}))
+            ),
+            content_type="text/event-stream",
+        )[3:],
+        *exchange(2, None, json.dumps(result(1, {"n": 2})))[3:],
+    )
+    player = Player(read_tape(path))
+    requests = [call(7, "a", _meta={"progressToken": 9}), call(8, "b")]
+    assert played(player, *requests) == [
+        [
+            note("notifications/progress", progressToken=9, progress=1),
+            result(7, {"n": 1}),
+        ],
+        [result(8, {"n": 2})],
+    ]
+
+
+def test_http_responses_of_other_requests_are_no_answers(path):
+    refused = {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "no GET"}}
+    entries = exchange(1, call(1), json.dumps(result(1)))
+    write(
+        path,
+        *entries[:3],
+        *exchange(2, None, json.dumps(refused))[3:],  # a GET
+        *exchange(3, {"client_name": "x"}, '{"issuer": "x"}'),  # a login
+        *exchange(4, None, "")[3:],  # a DELETE
+        *entries[3:],
+    )
+    assert played(Player(read_tape(path)), call(7)) == [[result(7, {"n": 1})]]
+
+
+def test_http_response_without_a_message_is_an_error(path):
+    entries = exchange(1, call(1), "")
+    entries[3]["head"] = "HTTP/1.1 404"
+    write(path, *entries)
+    (answer,) = played(Player(read_tape(path)), call(7))[0]
+    problem = "no message in the response: HTTP/1.1 404"
+    assert (answer["id"], answer["error"]["message"]) == (7, problem)
+
+
+def test_request_before_a_login_is_left_out(path):
+    refused = exchange(1, call(1), '{"error": "invalid_token"}')
+    refused[3]["head"] = "HTTP/1.1 401"
+    write(path, *refused, *exchange(2, call(1), json.dumps(result(1))))
+    player = Player(read_tape(path))
+    assert played(player, call(7)) == [[result(7, {"n": 1})]]
+    assert not player.unplayed
+
+
+def test_error_without_an_id_does_not_answer_a_request(path):
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "x"}}
+    write(
+        path,
+        client_line(call(1)),
+        {"from": "client", "text": "not JSON\n"},
+        server_line(error),
+        server_line(result(1)),
+    )
+    assert played(Player(read_tape(path)), call(7)) == [[error, result(7, {"n": 1})]]
+
+
+def test_handshake_without_an_answer_is_refused(path):
+    discover = {"jsonrpc": "2.0", "id": 1, "method": "server/discover"}
+    write(path, client_line(discover), client_line(call(2)), server_line(result(2)))
+    player = Player(read_tape(path))
+    (((answer,)), (second,)) = played(player, discover, call(2))
+    assert answer["error"]["code"] == -32601
+    assert second == result(2)
+    assert not player.unplayed
+
+
+def test_client_without_a_progress_token_gets_no_progress(path):
+    write(
+        path,
+        client_line(call(1, _meta={"progressToken": 0})),
+        server_line(note("notifications/progress", progressToken=0, progress=1)),
+        server_line(result(1)),
+    )
+    player = Player(read_tape(path))
+    assert played(player, call(7)) == [[result(7, {"n": 1})]]
 
 
 # --- exact play
@@ -443,6 +591,43 @@ async def test_replay_reports_a_missing_answer(path):
     assert difference.actual is None
     assert str(difference).startswith("tools/call (id 1): answer: expected {")
     assert str(difference).endswith("got null")
+
+
+async def test_tape_without_answers_is_refused(path):
+    write(path, client_line(call(1)))
+    with pytest.raises(ValueError, match="the tape has no answers to compare"):
+        await replay(path, ScriptedServer())
+
+
+async def test_server_that_ends_early_gives_a_missing_answer_for_each_request(path):
+    calls = [(client_line(call(id)), server_line(result(id))) for id in (1, 2, 3)]
+    write(path, *(line for pair in calls for line in pair))
+    server = scripted_command("answer(recv(), {'n': 1}); recv()")
+    differences = await replay(path, server)
+    assert [(each.request["id"], each.actual) for each in differences] == [
+        (2, None),
+        (3, None),
+    ]
+
+
+async def test_answers_after_the_end_of_the_client_are_compared(path):
+    end = {"from": "client", "end": True}
+    write(
+        path,
+        client_line(call(1, "listen")),
+        end,
+        server_line(result(1)),
+        client_line(call(2, "listen")),
+        end,
+        server_line(result(2)),
+    )
+    server = scripted_command("""
+        request = recv()
+        sys.stdin.read()
+        answer(request, {"n": 1})
+    """)
+    (difference,) = await replay(path, server)
+    assert (difference.expected, difference.actual) == (2, 1)
 
 
 async def test_replay_sends_the_values_that_the_present_server_made(path):
