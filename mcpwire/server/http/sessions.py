@@ -875,6 +875,7 @@ class Sessions:
             await asyncio.wait(resuming, timeout=CLOSE_GRACE_S)
         for session in list(self._sessions.values()):
             self._remove(session)
+        self._idle_timers.clear()
         for session in list(self.stateless_sessions):
             self._stop(session)
         self.stateless_sessions.clear()
