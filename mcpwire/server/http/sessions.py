@@ -672,7 +672,7 @@ class Sessions:
             with running:
                 opened = await self.dispatcher.open_session(params, None, exchange.info)
             is_gone = watching.done()
-        except TimeoutError:
+        except Exception:
             if running.is_stopped:
                 raise ClientGone from None
             raise
