@@ -407,7 +407,7 @@ class UpstreamPool:
         self.touch(upstreams)
         loop = asyncio.get_running_loop()
         upstreams.used_at = loop.time()
-        if self._timer is None:
+        if self._timer is None and not upstreams.is_closed:
             self._timer = loop.call_later(self._idle, self._close_idle_sets)
 
     # Eviction and closing
@@ -467,13 +467,13 @@ class UpstreamPool:
 
     async def aclose(self) -> None:
         """Close all sets."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         for upstreams in self.shared:
             self._end_set(upstreams)
         for upstreams in list(self.session_sets):
             self.close(upstreams)
+        if self._timer is not None:  # last, as the end of a session sets it
+            self._timer.cancel()
+            self._timer = None
         if self._closing:
             await asyncio.wait(list(self._closing))
 

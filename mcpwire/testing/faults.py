@@ -103,9 +103,11 @@ class Chain:
 
     def __init__(self, faults: Sequence[Fault], toward: str, seed: int) -> None:
         rng = random.Random(f"{seed} {toward}")  # noqa: S311 - to repeat a test
-        self._stages = [f.stage(rng) for f in faults if f.toward == toward]
-        for stage in self._stages:
-            next(stage)
+        self._stages: list[Stage] = []
+        for fault in faults:
+            if fault.toward == toward:
+                self._stages.append(fault.stage(rng))
+                next(self._stages[-1])  # now, so that the faults draw in their order
 
     def start(self) -> list[Item]:
         """Return the items before any bytes."""

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import attrs
+import httpx
 import pytest
 from clocks import on_a_virtual_clock
 from gateway_servers import TIMEOUT_S, Counted, client_of, fake, named, tool_names
@@ -15,6 +16,7 @@ from mcpwire.gateway import Gateway
 from mcpwire.gateway.upstreams import UpstreamPool, UpstreamsBusy
 from mcpwire.server.auth import Principal
 from mcpwire.server.request import IN_MEMORY
+from mcpwire.testing import AsgiTransport
 
 
 def counted(*tools):
@@ -336,6 +338,24 @@ async def test_closing_the_gateway_closes_session_connections_and_is_idempotent(
     async with mcpwire.Client(gateway) as again:
         assert (await again.call_tool("a_x")).text == "a.x()"
     assert server.open == 0
+
+
+async def test_closed_gateway_leaves_no_timer_for_sets_that_sessions_shared():
+    loop = asyncio.get_running_loop()
+    timers, call_later = [], loop.call_later
+    loop.call_later = lambda delay, *args, **options: (
+        timers.append((delay, call_later(delay, *args, **options))) or timers[-1][1]
+    )
+    gateway = Gateway({"a": counted()}, share="identity", idle=1_234.0)
+    transport = AsgiTransport(gateway.asgi())
+    async with httpx.AsyncClient(transport=transport) as http_client:
+        target = mcpwire.Http("http://localhost/mcp", http_client=http_client)
+        async with mcpwire.Client(target, mode="2025-11-25") as client:
+            await client.list_tools()
+            await gateway.aclose()
+            is_cancelled = [each.cancelled() for delay, each in timers if delay > 1_000]
+    assert is_cancelled
+    assert all(is_cancelled)
 
 
 async def test_error_closing_one_server_does_not_keep_the_others_open(caplog):

@@ -491,7 +491,7 @@ async def _refuse(exchange: Exchange, problem: HttpProblem) -> None:
     if exchange.status is not None:
         return  # the response has started and cannot be replaced
     message = failure(problem.id, problem.error)
-    exchange.reason = problem.error.message
+    exchange.reason = problem.error.message if problem.status >= 400 else ""
     with contextlib.suppress(ClientGone):
         await exchange.reply(problem.status, message, problem.headers)
 

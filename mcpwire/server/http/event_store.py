@@ -124,7 +124,7 @@ class _Entries(OrderedDict[int, _Entry]):
     size = 0
 
 
-@attrs.define(eq=False, repr=False, kw_only=True)
+@attrs.define(eq=False, repr=False, slots=False, kw_only=True)
 class MemoryEventStore:
     """Stores events in memory; the oldest are deleted when a limit is reached.
 
@@ -268,7 +268,7 @@ _LOCK_WAIT_S: Final = 5.0
 """How long to wait for another process's write, in seconds."""
 
 
-@attrs.define(eq=False, repr=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class SQLiteEventStore:
     """Stores events in an SQLite file, which the first call opens and `aclose` closes.
 

@@ -27,7 +27,7 @@ from mcpwire.wire.json import encode
 from mcpwire.wire.jsonrpc import RequestId, failure, success
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, TimerHandle
     from collections.abc import (
         Awaitable,
         Callable,
@@ -115,7 +115,7 @@ class TimerQueue:
         self.seconds = seconds
         # By loop, as an application may run on several; the earliest is first.
         self._due: dict[AbstractEventLoop, dict[Callable[[], object], float]] = {}
-        self._armed: set[AbstractEventLoop] = set()
+        self._armed: dict[AbstractEventLoop, TimerHandle] = {}
 
     def add(self, callback: Callable[[], object]) -> None:
         """Call a callback once after the set time, unless it is discarded."""
@@ -123,7 +123,7 @@ class TimerQueue:
         if loop not in self._due:
             for closed in [other for other in list(self._due) if other.is_closed()]:
                 self._due.pop(closed, None)
-                self._armed.discard(closed)
+                self._armed.pop(closed, None)
             self._due[loop] = {}
         due = self._due[loop]
         if callback in due:
@@ -138,10 +138,17 @@ class TimerQueue:
             if callback in due:
                 del due[callback]
 
+    def clear(self) -> None:
+        """Cancel all callbacks and timers."""
+        for timer in self._armed.values():
+            timer.cancel()
+        self._armed.clear()
+        self._due.clear()
+
     def _arm(self, loop: AbstractEventLoop, at: float) -> None:
-        self._armed.add(loop)
         # An empty context: the timer would keep the context of a request alive.
-        loop.call_at(at, self._expire, loop, context=Context())
+        timer = loop.call_at(at, self._expire, loop, context=Context())
+        self._armed[loop] = timer
 
     def _expire(self, loop: AbstractEventLoop) -> None:
         now, times = loop.time(), self._due[loop]
@@ -160,7 +167,7 @@ class TimerQueue:
                         callback()
         finally:
             # Last: otherwise each callback that adds itself again would set a timer.
-            self._armed.discard(loop)
+            self._armed.pop(loop, None)
             for at in times.values():
                 self._arm(loop, at)
                 break

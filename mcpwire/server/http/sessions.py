@@ -672,7 +672,7 @@ class Sessions:
             with running:
                 opened = await self.dispatcher.open_session(params, None, exchange.info)
             is_gone = watching.done()
-        except TimeoutError:
+        except Exception:
             if running.is_stopped:
                 raise ClientGone from None
             raise
@@ -875,6 +875,7 @@ class Sessions:
             await asyncio.wait(resuming, timeout=CLOSE_GRACE_S)
         for session in list(self._sessions.values()):
             self._remove(session)
+        self._idle_timers.clear()
         for session in list(self.stateless_sessions):
             self._stop(session)
         self.stateless_sessions.clear()

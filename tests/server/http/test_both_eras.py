@@ -58,6 +58,14 @@ async def test_request_without_version_or_session_is_refused(both):
     assert visit.json()["id"] == 1
 
 
+async def test_access_log_gives_a_reason_from_status_400_only(both, caplog):
+    caplog.set_level("INFO", "mcpwire.access")
+    message = raw_client.request(1, "initialize", {"protocolVersion": 3})
+    assert (await post(both, message, mcp_protocol_version=None)).status == 200
+    [line] = caplog.messages
+    assert line.endswith(" ms")
+
+
 async def test_batch_without_a_session_is_refused(both):
     visit = await post(both, b"[]")
     assert visit.status == 400

@@ -132,6 +132,12 @@ async def test_store_drops_events_above_the_maximum_age(make):
     await store.aclose()
 
 
+def test_method_of_a_store_can_be_replaced_by_a_users_own(make, monkeypatch):
+    store = make()
+    monkeypatch.setattr(store, "append", "own")
+    assert store.append == "own"
+
+
 @pytest.mark.parametrize("bounds", [{"age": 0}, {"events": -1}, {"age": float("nan")}])
 def test_bounds_must_be_above_zero(make, bounds):
     with pytest.raises(ValueError, match="must be above zero"):

@@ -157,6 +157,23 @@ async def test_disconnect_while_opening_cancels_and_frees_the_session(dispatcher
         assert (await post(app, INITIALIZE)).status == 200
 
 
+async def test_failure_to_open_for_a_client_that_has_gone_is_no_error(
+    dispatcher, app, caplog
+):
+    async def open_session(*_):
+        dispatcher.opening.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ConnectionResetError("while it was cancelled")
+
+    dispatcher.open_session = open_session
+    visit = begin_request(app, INITIALIZE)
+    await dispatcher.opening.wait()
+    await visit.disconnect()
+    assert (visit.status, caplog.records) == (499, [])
+
+
 async def test_session_opened_after_a_disconnect_is_discarded(dispatcher, app):
 
     async def stubborn(params, session, info):

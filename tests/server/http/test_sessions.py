@@ -284,6 +284,19 @@ async def test_idle_sessions_end_and_others_do_not():
         assert len(bench.sessions) == 0
 
 
+async def test_closed_sessions_leave_no_timer_on_the_loop():
+    loop = asyncio.get_running_loop()
+    timers, call_at = [], loop.call_at
+    loop.call_at = lambda at, *args, **options: (
+        timers.append(call_at(at, *args, **options)) or timers[-1]
+    )
+    async with Bench(echo, idle=1_800.0) as bench:
+        await bench.open()
+    left = [each for each in timers if each.when() > loop.time() + 1_000]
+    assert left
+    assert all(each.cancelled() for each in left)
+
+
 async def test_ended_session_receives_no_more_notifications():
     async with in_session(echo) as (bench, hand):
         assert len(bench.dispatcher.hub) == 1

@@ -122,6 +122,12 @@ def test_seeded_faults_repeat_and_split_keeps_all_bytes(seed, chunks):
     assert split_stream == merged([b"".join(chunks), END])
 
 
+def test_random_choices_of_a_fault_do_not_depend_on_those_after_it():
+    split, lines = Split(longest=3, gap=1.0), b"\n" * 40
+    alone = merged(chain_output([split], lines, seed=1))
+    assert merged(chain_output([split, Drop(message=99)], lines, seed=1)) == alone
+
+
 def test_different_seeds_drop_different_messages():
     lines = b"x\n" * 64
     dropped = {
