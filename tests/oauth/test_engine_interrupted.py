@@ -5,7 +5,7 @@ import threading
 
 import pytest
 import schedule
-from authorization_server import oauth, protected_server
+from authorization_server import browse, oauth, protected_server
 from engine_calls import connected, echo
 
 import mcpwire
@@ -106,6 +106,42 @@ async def test_other_calls_get_the_token_of_a_cancelled_call(auth, session):
         may_answer.set()
         assert (await other).text == "other"
     assert auth.grants == ["authorization_code", "refresh_token"]
+
+
+async def test_a_cancelled_task_may_join_a_cancelled_login(auth, stateless):
+    """Code that cleans up after a cancellation may call tools: it is not cancelled."""
+    logins = []
+    asked, may_end = asyncio.Event(), asyncio.Event()
+
+    async def ask(url):
+        logins.append(url)
+        if len(logins) == 1:
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await may_end.wait()
+        return await asyncio.to_thread(browse, url)
+
+    async def clean_up():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return (await client.call_tool("echo", {"text": "cleaned"})).text
+
+    stateless.is_open = True
+    async with connected(stateless, oauth(ask=ask)) as client:
+        stateless.is_open = False
+        calls = [asyncio.create_task(client.call_tool("echo", {"text": "given up"}))]
+        await asked.wait()
+        calls += [asyncio.create_task(clean_up())]
+        for call in calls:
+            await asyncio.sleep(SHORT_S)
+            call.cancel()
+        await asyncio.sleep(SHORT_S)
+        may_end.set()
+        assert await calls[1] == "cleaned"
+    assert len(logins) == 2
 
 
 async def test_closing_ends_a_login_at_once(auth, session):
