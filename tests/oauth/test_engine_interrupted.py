@@ -1,6 +1,7 @@
 """A call that is given up during a login or a refresh breaks nothing."""
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
@@ -9,6 +10,7 @@ from authorization_server import browse, oauth, protected_server
 from engine_calls import connected, echo
 
 import mcpwire
+from mcpwire.transports.http import streamable
 from mcpwire.transports.oauth import authorizer
 
 pytestmark = [pytest.mark.pain("P31"), pytest.mark.fault("F39")]
@@ -154,6 +156,34 @@ async def test_closing_ends_a_login_at_once(auth, session):
         session.is_open = False
         call = await client.start_call("echo", {"text": "hi"})
         await asyncio.to_thread(browser_opened.wait, BOUND_S)
+    with pytest.raises(mcpwire.MCPError):
+        await call
+
+
+async def test_closing_does_not_wait_for_a_function_for_headers(
+    auth, stateless, monkeypatch
+):
+    """No login runs, so nothing depends on a call that ignores its cancellation."""
+    monkeypatch.setattr(streamable, "CLOSE_TIMEOUT_S", BOUND_S)
+    called, may_return = asyncio.Event(), asyncio.Event()
+
+    async def headers():
+        called.set()
+        while is_slow and not may_return.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await may_return.wait()
+        return {}
+
+    is_slow = False
+    async with connected(stateless, headers=headers) as client:
+        called.clear()
+        is_slow = True
+        call = await client.start_call("echo", {"text": "hi"})
+        await called.wait()
+        asyncio.get_running_loop().call_later(BOUND_S / 3, may_return.set)
+        await client.aclose()
+        assert not may_return.is_set()
+        may_return.set()
     with pytest.raises(mcpwire.MCPError):
         await call
 

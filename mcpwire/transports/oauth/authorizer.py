@@ -212,6 +212,11 @@ class Authorizer:
                 login = self._next_login = loop.create_future()
             await asyncio.shield(login)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether an operation runs."""
+        return self._active_operation() is not None
+
     async def settle(self) -> None:
         """Wait for an operation without waiters; cancel it after `SETTLE_TIMEOUT_S`."""
         operation = self._active_operation()
