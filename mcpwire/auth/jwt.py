@@ -55,9 +55,7 @@ def base64url(data: bytes) -> str:
 
 def _import_joserfc(what: str = "signing with a key") -> Any:
     import_optional("joserfc", "joserfc", what)
-    from joserfc import jwk
-
-    return jwk
+    return import_optional("joserfc.jwk", "joserfc", what)
 
 
 def _import_key(kind: Any, value: Any) -> Any:

@@ -129,8 +129,10 @@ def test_a_jwk_other_than_a_private_p256_key_is_refused(key):
     ],
     ids=["a client's key", "a new key", "a stored key", "a sealing key"],
 )
-def test_missing_joserfc_is_named_in_the_error(use, what, monkeypatch):
-    monkeypatch.setitem(sys.modules, "joserfc", None)
+@pytest.mark.parametrize("module", ["joserfc", "joserfc.jwk"])
+def test_missing_joserfc_is_named_in_the_error(*, use, what, module, monkeypatch):
+    """Without cryptography, joserfc itself can be imported, but not its modules."""
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(LocalProtocolError) as missing:
         use()
     assert str(missing.value) == f"{what} needs joserfc: pip install joserfc"

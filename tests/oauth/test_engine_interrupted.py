@@ -1,14 +1,16 @@
 """A call that is given up during a login or a refresh breaks nothing."""
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
 import schedule
-from authorization_server import oauth, protected_server
+from authorization_server import browse, oauth, protected_server
 from engine_calls import connected, echo
 
 import mcpwire
+from mcpwire.transports.http import streamable
 from mcpwire.transports.oauth import authorizer
 
 pytestmark = [pytest.mark.pain("P31"), pytest.mark.fault("F39")]
@@ -108,6 +110,42 @@ async def test_other_calls_get_the_token_of_a_cancelled_call(auth, session):
     assert auth.grants == ["authorization_code", "refresh_token"]
 
 
+async def test_a_cancelled_task_may_join_a_cancelled_login(auth, stateless):
+    """Code that cleans up after a cancellation may call tools: it is not cancelled."""
+    logins = []
+    asked, may_end = asyncio.Event(), asyncio.Event()
+
+    async def ask(url):
+        logins.append(url)
+        if len(logins) == 1:
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await may_end.wait()
+        return await asyncio.to_thread(browse, url)
+
+    async def clean_up():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return (await client.call_tool("echo", {"text": "cleaned"})).text
+
+    stateless.is_open = True
+    async with connected(stateless, oauth(ask=ask)) as client:
+        stateless.is_open = False
+        calls = [asyncio.create_task(client.call_tool("echo", {"text": "given up"}))]
+        await asked.wait()
+        calls += [asyncio.create_task(clean_up())]
+        for call in calls:
+            await asyncio.sleep(SHORT_S)
+            call.cancel()
+        await asyncio.sleep(SHORT_S)
+        may_end.set()
+        assert await calls[1] == "cleaned"
+    assert len(logins) == 2
+
+
 async def test_closing_ends_a_login_at_once(auth, session):
     browser_opened = threading.Event()
     session.is_open = True
@@ -118,6 +156,34 @@ async def test_closing_ends_a_login_at_once(auth, session):
         session.is_open = False
         call = await client.start_call("echo", {"text": "hi"})
         await asyncio.to_thread(browser_opened.wait, BOUND_S)
+    with pytest.raises(mcpwire.MCPError):
+        await call
+
+
+async def test_closing_does_not_wait_for_a_function_for_headers(
+    auth, stateless, monkeypatch
+):
+    """No login runs, so nothing depends on a call that ignores its cancellation."""
+    monkeypatch.setattr(streamable, "CLOSE_TIMEOUT_S", BOUND_S)
+    called, may_return = asyncio.Event(), asyncio.Event()
+
+    async def headers():
+        called.set()
+        while is_slow and not may_return.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await may_return.wait()
+        return {}
+
+    is_slow = False
+    async with connected(stateless, headers=headers) as client:
+        called.clear()
+        is_slow = True
+        call = await client.start_call("echo", {"text": "hi"})
+        await called.wait()
+        asyncio.get_running_loop().call_later(BOUND_S / 3, may_return.set)
+        await client.aclose()
+        assert not may_return.is_set()
+        may_return.set()
     with pytest.raises(mcpwire.MCPError):
         await call
 

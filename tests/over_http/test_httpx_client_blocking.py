@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import h11
 import httpx
 import httpx2
 import pytest
@@ -168,6 +169,30 @@ def test_timed_out_or_interrupted_call_ends_its_connection(tls, error, limit):
             client.call_tool("slow", timeout=limit)
         until(lambda: server.cancelled)
         assert echo(client) == "here"
+
+
+def test_call_that_times_out_just_before_its_first_byte_is_not_sent(monkeypatch):
+    has_timed_out, send, is_late = threading.Event(), h11.Connection.send, False
+
+    def send_late(connection, event):
+        if is_late and type(event) is h11.Request:
+            assert has_timed_out.wait(BOUND_S)
+        return send(connection, event)
+
+    monkeypatch.setattr(h11.Connection, "send", send_late)
+    with (
+        scripted_mcp("stateless") as server,
+        httpx.Client() as http_client,
+        opened(server.url, http_client) as client,
+    ):
+        echo(client)
+        is_late = True
+        with pytest.raises(mcpwire.RequestTimeout):
+            client.call_tool("slow", timeout=0.3)
+        has_timed_out.set()
+        until(no_thread)
+        assert echo(client) == "here"
+        assert [name for name, *_ in server.executed] == ["echo", "echo"]
 
 
 def test_call_cancelled_before_sending_is_not_sent():

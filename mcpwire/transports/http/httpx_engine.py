@@ -394,6 +394,13 @@ class _Exchange:
                 raise _ExchangeEndedError
             self.has_started = True
 
+    def use(self, stream: Any) -> None:
+        """Record the stream for the next write, unless the exchange has ended."""
+        self.stream = stream
+        # `end` may have been called in the loop's thread before there was a stream.
+        if self._is_ending and not (self.is_shared or self.engine.is_async):
+            raise _ExchangeEndedError
+
     async def write(self, write: Callable[..., Any], buffer: bytes, *args: Any) -> None:
         """Write to an HTTP/2 connection; `end` cancels before or after the write only.
 
@@ -422,7 +429,7 @@ def _instrument(engine: HttpxEngine, stream: Any) -> None:
     def note_and_write(buffer: bytes, timeout: float | None = None) -> Any:
         exchange = _current.get(None)
         if exchange is not None:
-            exchange.stream = stream
+            exchange.use(stream)
             exchange.engine.bytes_sent += len(buffer)
             if exchange.is_shared and is_async:
                 return exchange.write(write, buffer, timeout)

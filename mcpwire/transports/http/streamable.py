@@ -466,8 +466,9 @@ class HttpChannel(Sender, BaseChannel):
             try:
                 if tasks:
                     await asyncio.wait(tasks)
-                if self._authorizer is not None and self._calls:
-                    # Their operations for tokens can be settled after that.
+                authorizer = self._authorizer
+                if self._calls and authorizer is not None and authorizer.is_running:
+                    # Without waiting calls, the operation can be settled.
                     await asyncio.wait(
                         [self._when_calls_done()], timeout=CLOSE_TIMEOUT_S
                     )

@@ -46,7 +46,6 @@ from mcpwire.auth.flow import (
 from mcpwire.auth.jwt import read_nonce
 from mcpwire.errors import MCPError
 from mcpwire.protocol.http_reply import Request, decode_fields
-from mcpwire.transports.base import is_cancelled_here, wait_shared
 from mcpwire.transports.http.credentials import (
     insufficient_scope_error,
     wrong_url_error,
@@ -186,17 +185,12 @@ class Authorizer:
             # The result of an operation for another question does not count.
             is_answer = operation.token_request.sharing_key == token_request.sharing_key
             try:
-                credential = await wait_shared(operation.task)
-            except asyncio.CancelledError:
-                if not operation.task.cancelled() or is_cancelled_here():
-                    raise
-                # The last earlier request cancelled the operation: start another.
-            except Exception as error:  # noqa: BLE001 - raised again if it is an answer
-                if is_answer:
-                    _reraise_copy(error)
-            else:
-                if is_answer:
-                    return credential
+                await asyncio.wait([operation.task])
+                # If the last earlier request cancelled the operation, start another.
+                if is_answer and not operation.task.cancelled():
+                    return operation.task.result()
+            except Exception as error:  # noqa: BLE001 - raised again as a copy
+                _reraise_copy(error)
             finally:
                 operation.leave()
 
@@ -217,6 +211,11 @@ class Authorizer:
             if login is None or login.get_loop() is not loop:
                 login = self._next_login = loop.create_future()
             await asyncio.shield(login)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an operation runs."""
+        return self._active_operation() is not None
 
     async def settle(self) -> None:
         """Wait for an operation without waiters; cancel it after `SETTLE_TIMEOUT_S`."""
