@@ -135,8 +135,7 @@ class TimerQueue:
     def discard(self, callback: Callable[[], object]) -> None:
         """Cancel a callback."""
         for due in list(self._due.values()):
-            if callback in due:
-                del due[callback]
+            due.pop(callback, None)
 
     def clear(self) -> None:
         """Cancel all callbacks and timers."""
