@@ -1,5 +1,6 @@
 """`tap`, `replay`, `replay client` and `--record`: tapes on the command line."""
 
+import contextlib
 import json
 import shlex
 import signal
@@ -149,30 +150,21 @@ def test_bad_input_is_refused(child, tape, line, code, problem):
 # --- tap, over HTTP
 
 
-@pytest.fixture
-def tapped(path):
-    """Return a function that taps a URL; it returns the process and its URL."""
-    processes = []
-
-    def tap(url):
-        process = serving("tap", "-o", str(path), "--http", ":0", url)
-        processes.append(process)
-        running = process.__enter__()
-        return running, running.line("serving (http://[^ ]+)")[1].strip()
-
-    yield tap
-    for process in processes:
-        process.__exit__(None, None, None)
+@contextlib.contextmanager
+def tapping(path, url):
+    """Yield the URL of a tap; the tape is complete at the end."""
+    with serving("tap", "-o", str(path), "--http", ":0", url) as process:
+        yield process.line("serving (http://[^ ]+)")[1].strip()
 
 
 @pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("kind", ["json", "sse"])
-def test_tap_records_a_server_over_http(cli, path, tapped, kind, mode):
+def test_tap_records_a_server_over_http(cli, path, kind, mode):
     with hosted(demo_dispatcher(), kind) as host:
-        _, url = tapped(host.url)
-        assert cli("call", "--mode", mode, url, *ADD).out == '{"sum":5}\n'
-        slow = cli("call", "--mode", mode, url, "slow", "steps=2", "seconds=0.01")
-        assert slow.code == 0
+        with tapping(path, host.url) as url:
+            assert cli("call", "--mode", mode, url, *ADD).out == '{"sum":5}\n'
+            slow = cli("call", "--mode", mode, url, "slow", "steps=2", "seconds=0.01")
+            assert slow.code == 0
         assert cli("replay", "client", host.url, str(path)).out == "0 differences\n"
     calls = [
         message.content["params"]["name"]
@@ -184,15 +176,14 @@ def test_tap_records_a_server_over_http(cli, path, tapped, kind, mode):
     assert cli("call", "--mode", mode, line, *ADD).out == '{"sum":5}\n'
 
 
-def test_tap_passes_heads_and_bodies_on(path, tapped):
+def test_tap_passes_heads_and_bodies_on(path):
     body = b'{"jsonrpc": "2.0",\n"id":1}\xff'
 
     def script(conn):
         conn.receive()
         conn.send(reply(200, body, x_answer="a", set_cookie="c=1", date="today"))
 
-    with raw_server(script) as server:
-        _, url = tapped(f"{server.url}?key=k")
+    with raw_server(script) as server, tapping(path, f"{server.url}?key=k") as url:
         response = httpx.post(
             url,
             content=b"\x00\xff",
@@ -215,17 +206,17 @@ def test_tap_passes_heads_and_bodies_on(path, tapped):
     assert "key=k" not in heads
 
 
-def test_tap_refuses_other_host_names_and_reports_a_lost_server(path, tapped):
+def test_tap_refuses_other_host_names_and_reports_a_lost_server(path):
     with raw_server(lambda _: None) as server:
         gone = server.url
-    _, url = tapped(gone)
-    for host in ("attacker.example", "[::1"):
-        response = httpx.post(url, headers={"Host": host})
-        assert (response.status_code, response.text) == (
-            403,
-            "only requests to this machine are passed on\n",
-        )
-    response = httpx.post(url, content=b"{}")
+    with tapping(path, gone) as url:
+        for host in ("attacker.example", "[::1"):
+            response = httpx.post(url, headers={"Host": host})
+            assert (response.status_code, response.text) == (
+                403,
+                "only requests to this machine are passed on\n",
+            )
+        response = httpx.post(url, content=b"{}")
     assert response.status_code == 502
     assert "ConnectError" in response.text
 
@@ -248,20 +239,22 @@ async def test_tap_waits_for_a_slow_server_without_a_time_limit(path, monkeypatc
     assert set(timeouts[0].values()) == {None}
 
 
-def test_response_that_breaks_off_breaks_off_for_the_client(path, tapped):
+def test_response_that_breaks_off_breaks_off_for_the_client(path):
     def script(conn):
         conn.receive()
         conn.send(head(200, content_length=100) + b"first part\n")
 
-    with raw_server(script) as server:
-        _, url = tapped(server.url)
-        with pytest.raises(httpx.RemoteProtocolError):
-            httpx.post(url, content=b"{}")
+    with (
+        raw_server(script) as server,
+        tapping(path, server.url) as url,
+        pytest.raises(httpx.RemoteProtocolError),
+    ):
+        httpx.post(url, content=b"{}")
     assert sent(path, "server") == b"first part\n"
     assert read_tape(path)[-1].is_end
 
 
-def test_client_that_leaves_ends_the_request_at_the_server(path, tapped):
+def test_client_that_leaves_ends_the_request_at_the_server(path):
     ended = threading.Event()
 
     def script(conn):
@@ -270,8 +263,7 @@ def test_client_that_leaves_ends_the_request_at_the_server(path, tapped):
         if not conn.receive(None):
             ended.set()
 
-    with raw_server(script) as server:
-        _, url = tapped(server.url)
+    with raw_server(script) as server, tapping(path, server.url) as url:
         with httpx.stream("GET", url) as response:
             assert response.status_code == 200  # before any event
         assert ended.wait(TIMEOUT_S)

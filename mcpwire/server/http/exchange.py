@@ -135,7 +135,8 @@ class TimerQueue:
     def discard(self, callback: Callable[[], object]) -> None:
         """Cancel a callback."""
         for due in list(self._due.values()):
-            due.pop(callback, None)
+            if callback in due:
+                del due[callback]
 
     def clear(self) -> None:
         """Cancel all callbacks and timers."""

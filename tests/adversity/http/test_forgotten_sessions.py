@@ -65,13 +65,15 @@ async def test_sessions_lost_at_stream_opening_cause_no_request_storm():
         return False
 
     gets = []
-    async with client_of(on={"GET": forgets}) as (server, client):
-        next_event = asyncio.ensure_future(anext(client.events()))
-        await until(lambda: gets)
-        server.forget_sessions()
-        await asyncio.wait([next_event], timeout=2)
-        next_event.cancel()
-        await asyncio.wait([next_event])
+    with scripted_mcp() as server:
+        server.on["GET"] = forgets
+        async with connected(server) as client:
+            next_event = asyncio.ensure_future(anext(client.events()))
+            await until(lambda: gets)
+            server.forget_sessions()
+            await asyncio.wait([next_event], timeout=2)
+            next_event.cancel()
+            await asyncio.wait([next_event])
     assert server.verbs().count("initialize") <= 8
 
 
