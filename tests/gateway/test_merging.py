@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpwire.errors import NameCollision
 from mcpwire.gateway.merging import (
     alias_of,
     combine_pages,
     has_links,
     merge_capabilities,
+    merge_instructions,
     merge_named,
     merge_uris,
     read_alias,
@@ -76,6 +78,14 @@ def test_merged_list_has_the_shortest_ttl_and_the_narrowest_scope():
     assert merge_named([], PROXY).hints == {"ttlMs": 0, "cacheScope": "private"}
 
 
+@pytest.mark.system("O40", "O42")
+def test_tools_are_named_by_the_policy_and_sorted_by_name():
+    merged = merge_named([tools("b", "x", "a"), tools("a", "x")], PROXY)
+    assert names(merged) == ["a_x", "b_a", "b_x"]
+    assert merged.owners["b_x"] == ("b", "x")
+    assert merged.names["a", "x"] == "a_x"
+
+
 def test_merged_items_keep_all_other_members_and_originals_are_unchanged():
     item = {"name": "x", "z": [1], "_meta": {"q": None}, "annotations": {}}
     found = combine_pages("a", [{"tools": [item, {"name": 5}, {}]}], "tools")
@@ -88,6 +98,25 @@ def test_merged_items_keep_all_other_members_and_originals_are_unchanged():
 def test_item_with_an_unchanged_name_is_the_same_object():
     found = tools("a", "x")
     assert merge_named([found], NamePolicy.bare()).items[0] is found.items[0]
+
+
+@pytest.mark.system("O42")
+@given(st.permutations(["a_b", "a", "b"]))
+def test_names_do_not_depend_on_the_order_of_servers(order):
+    lists = {"a_b": tools("a_b", "c"), "a": tools("a", "b_c", "d"), "b": tools("b")}
+    merged = merge_named([lists[server] for server in order], PROXY)
+    sorted_merge = merge_named([lists[server] for server in sorted(lists)], PROXY)
+    assert merged.owners == sorted_merge.owners
+    assert len(merged.collisions) == 1
+    assert len(set(names(merged))) == 3
+
+
+def test_on_collision_raise_is_an_error_and_first_keeps_the_first():
+    lists = [tools("a_b", "c"), tools("a", "b_c")]
+    with pytest.raises(NameCollision):
+        merge_named(lists, NamePolicy("{server}_{tool}", on_collision="raise"))
+    first = merge_named(lists, NamePolicy("{server}_{tool}", on_collision="first"))
+    assert first.owners == {"a_b_c": ("a_b", "c")}
 
 
 @pytest.mark.system("O47")
@@ -125,19 +154,28 @@ def test_tool_hidden_by_a_rule_has_no_owner(rules, server_rules, left):
     assert set(merged.owners) == set(left)
 
 
-def test_transforms_change_the_tools_they_name():
+def test_transforms_change_names_descriptions_and_schemas():
+    schema = {"type": "object", "properties": {"p": {}, "q": {}}, "required": ["p"]}
+    item = {"name": "x", "description": "old", "inputSchema": schema, "k": 1}
+    lists = [combine_pages("a", [{"tools": [item]}], "tools"), tools("b", "x")]
     new = ToolTransform(name="n", title="T", description="D", rename={"r": "p"})
     merged = merge_named(
-        [tools("a", "x"), tools("b", "x")],
-        PROXY,
-        transforms={"a/*": new, "b_x": ToolTransform(title="U")},
+        lists, PROXY, transforms={"a/*": new, "b_x": ToolTransform(title="U")}
     )
-    assert [(i["name"], i["title"]) for i in merged.items] == [
-        ("a_n", "T"),
-        ("b_x", "U"),
-    ]
-    assert merged.items[0]["description"] == "D"
+    assert merged.items[0] == {
+        "name": "a_n",
+        "title": "T",
+        "description": "D",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"r": {}, "q": {}},
+            "required": ["r"],
+        },
+        "k": 1,
+    }
+    assert merged.items[1]["title"] == "U"
     assert merged.transforms == {"a_n": new}
+    assert schema["required"] == ["p"]
 
 
 def test_transforms_apply_to_servers_that_keep_their_names():
@@ -261,6 +299,19 @@ def test_extra_capabilities_are_added_and_unsupported_ones_removed():
         "extensions": {"x/y": {}},
     }
     assert merge_capabilities(declared, OLDEST) == {"tools": {"listChanged": True}}
+
+
+@pytest.mark.parametrize(
+    ("said", "merged"),
+    [
+        ([], None),
+        ([("a", None), ("b", "")], None),
+        ([("a", "one"), ("b", None)], "one"),
+        ([("a", "one"), ("b", "two")], "# a\n\none\n\n# b\n\ntwo"),
+    ],
+)
+def test_instructions_of_servers_are_joined_under_headings(said, merged):
+    assert merge_instructions(said) == merged
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
