@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 import time
 from functools import partial
@@ -19,6 +17,7 @@ from mcpwire.cli.serve import listen_errors, parse_address
 from mcpwire.cli.session import MAX_EXCERPT, run_command
 from mcpwire.cli.targets import make_target
 from mcpwire.testing import tape
+from mcpwire.testing.faults import end_by_signal
 from mcpwire.testing.scripted import DEFAULT_TIMEOUT_S
 from mcpwire.testing.tap import HttpTap, tap_command
 from mcpwire.transports.targets import Stdio
@@ -53,10 +52,8 @@ def tap(options: Options) -> int:
             code = tap_command(target, recorder)
         else:
             code = _tap_url(options, address, recorder)
-    if code < 0:  # the server was killed by a signal
-        with contextlib.suppress(OSError):  # some signals have no handler
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
+    if code < 0:
+        end_by_signal(-code)
     return code
 
 

@@ -688,7 +688,7 @@ def decode_faults(text: str) -> list[Fault]:
     ]
 
 
-def _detach_descriptor(fd: int, flags: int) -> int:
+def detach_descriptor(fd: int, flags: int) -> int:
     """Duplicate a descriptor and point the original at /dev/null."""
     copy = os.dup(fd)
     null_fd = os.open(os.devnull, flags)
@@ -703,8 +703,8 @@ async def _run_relay(
     assert child.stdin is not None
     assert child.stdout is not None
     relay = Relay(
-        (_detach_descriptor(0, os.O_RDONLY), os.dup(child.stdin.fileno())),
-        (os.dup(child.stdout.fileno()), _detach_descriptor(1, os.O_WRONLY)),
+        (detach_descriptor(0, os.O_RDONLY), os.dup(child.stdin.fileno())),
+        (os.dup(child.stdout.fileno()), detach_descriptor(1, os.O_WRONLY)),
         faults,
         seed,
     )
@@ -717,10 +717,15 @@ async def _run_relay(
     # At once: the client has seen the end of the stream, and waits for the exit code.
     if code >= 0:
         os._exit(code)
-    with contextlib.suppress(OSError):  # some signals have no handler
-        signal.signal(-code, signal.SIG_DFL)
-    os.kill(os.getpid(), -code)
+    end_by_signal(-code)
     return -code
+
+
+def end_by_signal(number: int) -> None:
+    """End this process by a signal, as a command behind it ended."""
+    with contextlib.suppress(OSError):  # some signals have no handler
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 class _Bridge:

@@ -16,6 +16,7 @@ import anyio
 
 from mcpwire.errors import ConnectError
 from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.testing.faults import detach_descriptor
 from mcpwire.wire.urls import is_loopback
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ def tap_command(target: Stdio, recorder: Recorder) -> int:
     to_server, from_server = os.dup(child.stdin.fileno()), os.dup(child.stdout.fileno())
     child.stdin.close()
     child.stdout.close()
-    _Copy("client", _detach(0, os.O_RDONLY), to_server, recorder).start()
-    output = _Copy("server", from_server, _detach(1, os.O_WRONLY), recorder)
+    _Copy("client", detach_descriptor(0, os.O_RDONLY), to_server, recorder).start()
+    output = _Copy("server", from_server, detach_descriptor(1, os.O_WRONLY), recorder)
     output.start()
     code = child.wait()
     output.join(DRAIN_S)
@@ -91,15 +92,6 @@ def _is_in_foreground() -> bool:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     except OSError:
         return False  # there is no terminal
-
-
-def _detach(fd: int, flags: int) -> int:
-    """Duplicate a descriptor and point the original at /dev/null."""
-    copy = os.dup(fd)
-    null_fd = os.open(os.devnull, flags)
-    os.dup2(null_fd, fd)
-    os.close(null_fd)
-    return copy
 
 
 class _Copy(threading.Thread):

@@ -594,5 +594,5 @@ def _wait_until_empty(pipe):
     while time.monotonic() < deadline:
         if not any(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))):
             return
-        time.sleep(0.01)
+        time.sleep(0.01)  # a read pipe gives no signal
     pytest.fail("the pipe was not read")

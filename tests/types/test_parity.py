@@ -112,7 +112,7 @@ EXAMPLES = 129
 
 BY_NAME = {cls.__name__: cls for cls in CLASSES}
 
-# Types of fields, whose examples are the value of the field.
+# Types of fields; an example is the value of the field.
 FIELDS = {
     "InputRequests": (types.InputRequiredResult, "inputRequests", {}),
     "InputResponses": (types.CallToolRequestParams, "inputResponses", {"name": "x"}),

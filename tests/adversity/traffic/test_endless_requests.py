@@ -275,7 +275,7 @@ def endless():
 @on_a_virtual_clock
 async def test_call_times_out_after_the_longest_pause(seconds):
     async def sample(_):
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds)  # the subject: a long pause, on a virtual clock
         return sampling_result("thought over")
 
     server = endless()
